@@ -1,0 +1,1 @@
+"""Pullback: deep learning on JAX with every derivative written by hand."""

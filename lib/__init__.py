@@ -1,0 +1,1 @@
+"""What needs no gradient: errors, precision, keys, the arena, files, tokenisers, data."""

@@ -1,0 +1,1 @@
+"""Cases and edge points of every op, by family; `CASES` and `EDGES` hold all of them."""

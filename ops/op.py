@@ -1,0 +1,302 @@
+"""What an op is: a jitted forward, its backward rules by name, and its composite.
+
+One calling law: a positional argument is an *operand* (an array, owed one cotangent), a keyword-only argument is a
+*static* (hashable, compiled in). An operand may be `None` where the signature says so; it then has no cotangent.
+
+A rule is `rule(res, y_bar, *, statics) -> tuple` with one cotangent per operand. `res` has a field for every operand:
+the array where the op saves it, else its `Aval` (shape and dtype, no memory); further fields are the output (`out`) where
+it is saved, and a fused op's residuals. A rule knows no engine: it is called with arrays by a jitted program, and, when it
+is written in ops, with tracked values as well.
+"""
+
+import collections
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..lib.errors import OperandError, RuleError, UnknownName, near
+
+Contract = Literal["exact", "surrogate", "stochastic"]
+Kind = Literal["primitive", "fused", "constant"]
+
+REGISTRY: dict[str, "Op"] = {}
+OVERRIDES: set[type] = set()  # operand types whose `__apply_op__(op, operands, statics)` takes a call over
+
+# Both are part of every jax.jit key, a user's own jit included, so no program outlives a change of rules.
+RULES = jax.make_user_context(())  # ((pattern, (rule, transform, ...)), ...), in order
+EPOCH = jax.make_user_context(0)  # counts redefinitions of ops and rules
+
+
+@jax.tree_util.register_static
+class Aval(NamedTuple):
+    """What a rule sees of an operand that was not saved."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+
+def aval_of(x) -> Aval | None:
+    """Shape and dtype of an array, a tracked value or a Python number; `None` for `None`."""
+    if x is None:
+        return None
+    return Aval(x.shape, x.dtype) if hasattr(x, "dtype") else Aval((), jnp.result_type(x))
+
+
+def is_float(x) -> bool:
+    """Can x be perturbed? Integers, booleans and keys cannot."""
+    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
+
+
+def calm(program: Callable) -> Callable:
+    """A per-op program does not depend on the table of rules: call it with the table off, to keep its compiled code."""
+
+    @functools.wraps(program)
+    def call(*args, **kwargs):
+        if RULES.value or EPOCH.value:
+            with RULES(()), EPOCH(0):
+                return program(*args, **kwargs)
+        return program(*args, **kwargs)
+
+    call.program = program  # type: ignore[attr-defined]
+    return call
+
+
+class Rule:
+    """A named backward of an op."""
+
+    __slots__ = ("op", "name", "fn", "contract", "kept", "order2", "programs")
+
+    def __init__(self, op: "Op", name: str, fn: Callable, contract: Contract, saves: tuple[str, ...], order2: Callable | None):
+        self.op, self.name, self.fn, self.contract, self.order2 = op, name, fn, contract, order2
+        self.kept = op.which(saves)
+        self.programs: dict[tuple[bool, ...], Callable] = {}
+
+    def __repr__(self) -> str:
+        return f"<rule {self.op.name}={self.name} ({self.contract})>"
+
+    def pull(self, res, y_bar, mask: tuple[bool, ...], statics: dict) -> tuple:
+        """Cotangents of the operands that `mask` asks for, checked against their primals and cast to their dtypes."""
+        op = self.op
+        bars = self.fn(res, y_bar, **{**op.defaults, **statics})
+        if not isinstance(bars, tuple) or len(bars) != len(mask):
+            came = f"a tuple of {len(bars)}" if isinstance(bars, tuple) else f"a {type(bars).__name__}"
+            raise RuleError(f"rule {self.name!r} of {op.name!r} gave {came}; expected a tuple of {len(mask)}, one cotangent per operand")
+        primals = res.xs if op.variadic else res
+        return tuple(self.fit(i, x, bar) if wanted else None for i, (wanted, x, bar) in enumerate(zip(mask, primals, bars)))
+
+    def fit(self, i: int, x, bar):
+        where = f"backward of {self.op.name!r}"
+        if bar is None:
+            raise RuleError(f"{where} gave None for operand {i}, which can be perturbed; give zeros where the derivative is zero")
+        if tuple(bar.shape) != tuple(x.shape):
+            raise RuleError(f"{where} gave shape {tuple(bar.shape)} for operand {i} of shape {tuple(x.shape)}; did the rule forget sum_to?")
+        return bar if bar.dtype == x.dtype else bar.astype(x.dtype)
+
+    def program(self, mask: tuple[bool, ...]) -> Callable:
+        """The rule jitted for one choice of wanted cotangents; what nobody wants is compiled away."""
+        if mask not in self.programs:
+
+            def backward(res, y_bar, **statics):
+                return self.pull(res, y_bar, mask, statics)
+
+            backward.__name__ = f"{self.op.name}_backward"
+            self.programs[mask] = calm(jax.jit(backward, static_argnames=self.op.static_names))
+        return self.programs[mask]
+
+
+class Op:
+    """Called like a function. See the module's text for the calling law, `primitive` and `fused` for the two kinds."""
+
+    def __init__(self, fn: Callable, kind: Kind, saves: tuple[str, ...] = (), residuals: Any = None):
+        parameters = inspect.signature(fn).parameters.values()
+        operands = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self.name, self.fn, self.__doc__, self.__wrapped__ = fn.__name__, fn, fn.__doc__, fn
+        self.__name__, self.__qualname__, self.__module__ = fn.__name__, fn.__qualname__, fn.__module__
+        self.kind, self.is_fused, self.saves, self.residuals = kind, kind == "fused", saves, residuals
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in operands)
+        self.operand_names = ("xs",) if self.variadic else tuple(p.name for p in operands)
+        self.required = sum(p.default is p.empty for p in operands)
+        self.static_names = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        self.defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}
+        extra = residuals._fields if residuals else ()
+        self.record = collections.namedtuple(f"{fn.__name__}_residuals", (*self.operand_names, "out", *extra))
+        self.rules: dict[str, Rule] = {}
+        self.composite_fn: Callable | None = None
+        self.forward = calm(jax.jit(self.guarded(fn), static_argnames=self.static_names))
+        self.primal = self.forward
+        if residuals:
+            first = self.guarded(lambda *xs, **statics: fn(*xs, **statics)[0])
+            self.primal = calm(jax.jit(first, static_argnames=self.static_names))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} op {self.name}({', '.join(self.operand_names)})>"
+
+    def guarded(self, fn: Callable) -> Callable:
+        """Refuses complex operands; runs while tracing, so it costs nothing afterwards."""
+
+        def forward(*xs, **statics):
+            for i, x in enumerate(xs):
+                aval = aval_of(x)
+                if aval is not None and jnp.issubdtype(aval.dtype, jnp.complexfloating):
+                    raise OperandError(
+                        f"{self.name}: operand {i} is {aval.dtype}; Pullback is for real numbers, pass both parts as one array"
+                    )
+            return fn(*xs, **statics)
+
+        forward.__name__ = self.name
+        return forward
+
+    def which(self, saves: tuple[str, ...]) -> tuple[bool, ...]:
+        """One flag per operand name and one for the output: is it kept for the backward?"""
+        for name in saves:
+            if name not in (*self.operand_names, "out"):
+                raise RuleError(f"{self.name!r} saves {name!r}, which is no operand of it" + near(name, (*self.operand_names, "out")))
+        return tuple(name in saves for name in (*self.operand_names, "out"))
+
+    def __call__(self, *operands, **statics):
+        for x in operands:
+            if type(x) in OVERRIDES:
+                return x.__apply_op__(self, operands, statics)  # type: ignore[union-attr]
+        try:
+            return self.primal(*operands, **statics)
+        except TypeError as error:
+            raise self.explain(operands, statics, error) from None if isinstance(error, OperandError) else error
+
+    def explain(self, operands: tuple, statics: dict, error: TypeError) -> Exception:
+        """A better text for a call that broke the calling law; the error itself where the call was well formed."""
+        if isinstance(error, OperandError):
+            return error
+        for name in statics:
+            if name in self.operand_names:
+                return OperandError(f"{self.name}: {name!r} is an operand; pass it by position")
+            if name not in self.static_names:
+                return OperandError(f"{self.name} has no static {name!r}" + near(name, self.static_names))
+        if not self.variadic and not self.required <= len(operands) <= len(self.operand_names):
+            takes = f"{self.name}({', '.join(self.operand_names)}{', *, ' if self.static_names else ''}{', '.join(self.static_names)})"
+            return OperandError(f"{takes} was called with {len(operands)} operands; statics such as axis go by keyword")
+        for i, x in enumerate(operands):
+            if isinstance(x, (list, tuple, str, dict)):
+                return OperandError(f"{self.name}: operand {i} is a {type(x).__name__}; pass an array, for example jnp.asarray(...)")
+        return error
+
+    def forget(self) -> None:
+        """Drop compiled programs."""
+        self.forward.program.clear_cache()
+        self.primal.program.clear_cache()
+        for rule in self.rules.values():
+            rule.programs.clear()
+
+    def keep(self, values: tuple, out, extra: tuple, kept: tuple[bool, ...]):
+        """The residual record: what a rule will be given."""
+        if self.variadic:
+            xs = tuple(values) if kept[0] else tuple(map(aval_of, values))
+            return self.record(xs, out if kept[1] else None, *extra)
+        slots = [x if k else aval_of(x) for x, k in zip(values, kept)]
+        return self.record(*slots, out if kept[-1] else None, *extra)
+
+    def evaluate(self, *operands, rule: str = "exact", **statics):
+        """(y, res) on plain arrays: what the engine records, for those who test a rule without an engine."""
+        values = operands + (None,) * (len(self.operand_names) - len(operands)) if not self.variadic else operands
+        y = self.forward(*values, **statics)
+        y, extra = y if self.residuals else (y, ())
+        return y, self.keep(values, y, tuple(extra), self.find(rule).kept)
+
+    def find(self, name: str) -> Rule:
+        if name not in self.rules:
+            raise UnknownName(f"{self.name!r} has no rule {name!r}" + near(name, self.rules))
+        return self.rules[name]
+
+    def rule(
+        self,
+        fn: Callable | str | None = None,
+        *,
+        contract: Contract = "exact",
+        saves: tuple[str, ...] | None = None,
+        order2: Callable | None = None,
+    ):
+        """Give the op a backward: `@op.rule` is its exact one, `@op.rule("name", contract="surrogate")` a variant.
+
+        contract: `exact`, `surrogate` (biased on purpose) or `stochastic` (equal in expectation).
+        saves: the operands this rule reads, where a variant reads other ones than the exact rule.
+        order2: `order2(operands, y_bar, *, statics)` in ops: the same rule for derivatives of higher order, for a variant
+        of a fused op.
+        """
+        if fn is None or isinstance(fn, str):
+            name = fn or "exact"
+
+            def named(fn: Callable) -> Callable:
+                self.add_rule(name, fn, contract, saves, order2)
+                return fn
+
+            return named
+        self.add_rule("exact", fn, contract, saves, order2)
+        return fn
+
+    def add_rule(self, name: str, fn: Callable, contract: Contract, saves: tuple[str, ...] | None, order2: Callable | None):
+        if contract not in ("exact", "surrogate", "stochastic"):
+            raise RuleError(f"rule {name!r} of {self.name!r}: contract {contract!r} is none of exact, surrogate, stochastic")
+        if name in self.rules:
+            redefined()
+        self.rules[name] = Rule(self, name, fn, contract, self.saves if saves is None else saves, order2)
+
+    def composite(self, fn: Callable) -> Callable:
+        """The same function in primitives: the second opinion on the rule and the way to higher orders."""
+        if self.composite_fn is not None:
+            redefined()
+        self.composite_fn = fn
+        return fn
+
+
+def redefined() -> None:
+    """Programs that hold the old rule must not be found again."""
+    EPOCH.set_global(EPOCH.get_global() + 1)
+
+
+def register(op: Op) -> Op:
+    """One op per name; the same module may define its op again (a notebook cell run twice)."""
+    old = REGISTRY.get(op.name)
+    if old is not None:
+        if (old.__module__, old.__qualname__) != (op.__module__, op.__qualname__):
+            raise RuleError(f"an op named {op.name!r} is there already, from {old.__module__}; choose another name")
+        redefined()
+        for other in REGISTRY.values():  # their programs may have called the old op
+            other.forget()
+    REGISTRY[op.name] = op
+    return op
+
+
+def primitive(*, saves: tuple[str, ...] = ()) -> Callable[[Callable], Op]:
+    """An op whose rule is written in ops, so that it can be recorded and differentiated itself, to any order.
+
+    saves: names of the operands that the rule reads as arrays, and "out" for the output.
+    """
+    return lambda fn: register(Op(fn, "primitive", saves))
+
+
+def fused(*, saves: tuple[str, ...] = (), residuals: Any = None) -> Callable[[Callable], Op]:
+    """An op whose rule is written for speed in jax.numpy. Higher orders go through its composite.
+
+    residuals: a NamedTuple type; the forward then returns `(y, residuals)`, the caller gets `y`.
+    """
+    return lambda fn: register(Op(fn, "fused", saves, residuals))
+
+
+def constant(fn: Callable) -> Op:
+    """An op that nothing flows back through (stop_gradient, comparisons, argmax): it takes the values of tracked operands
+    and is not recorded."""
+    return register(Op(fn, "constant"))
