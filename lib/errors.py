@@ -12,6 +12,10 @@ class OperandError(PullbackError, TypeError):
     """An op was called with operands or statics that it does not take."""
 
 
+class OutOfRange(OperandError, IndexError):
+    """An index beyond the end of its axis."""
+
+
 class RuleError(PullbackError):
     """A backward rule broke its contract: one cotangent per operand, each in its primal's shape."""
 

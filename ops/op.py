@@ -174,10 +174,10 @@ class Op:
                 return x.__apply_op__(self, operands, statics)  # type: ignore[union-attr]
         try:
             return self.primal(*operands, **statics)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise self.explain(operands, statics, error) from None if isinstance(error, OperandError) else error
 
-    def explain(self, operands: tuple, statics: dict, error: TypeError) -> Exception:
+    def explain(self, operands: tuple, statics: dict, error: Exception) -> Exception:
         """A better text for a call that broke the calling law; the error itself where the call was well formed."""
         if isinstance(error, OperandError):
             return error
@@ -186,12 +186,19 @@ class Op:
                 return OperandError(f"{self.name}: {name!r} is an operand; pass it by position")
             if name not in self.static_names:
                 return OperandError(f"{self.name} has no static {name!r}" + near(name, self.static_names))
+        for name, value in statics.items():
+            if type(value).__hash__ is None:
+                hint = "a tuple" if isinstance(value, list) else "something hashable, such as numbers, strings and tuples of them"
+                return OperandError(f"{self.name}: static {name} is a {type(value).__name__}; pass {hint}")
         if not self.variadic and not self.required <= len(operands) <= len(self.operand_names):
             takes = f"{self.name}({', '.join(self.operand_names)}{', *, ' if self.static_names else ''}{', '.join(self.static_names)})"
             return OperandError(f"{takes} was called with {len(operands)} operands; statics such as axis go by keyword")
         for i, x in enumerate(operands):
             if isinstance(x, (list, tuple, str, dict)):
                 return OperandError(f"{self.name}: operand {i} is a {type(x).__name__}; pass an array, for example jnp.asarray(...)")
+        if "broadcast" in str(error):
+            shapes = ", ".join(str(aval.shape) for aval in map(aval_of, operands) if aval is not None)
+            return OperandError(f"{self.name}: shapes {shapes} do not broadcast; counted from the right, sizes must be equal or 1")
         return error
 
     def forget(self) -> None:

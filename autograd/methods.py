@@ -1,0 +1,174 @@
+"""Operators and methods of a tracked value, in NumPy's and PyTorch's names."""
+
+import sys
+
+import numpy as np
+
+from .. import ops
+from ..lib.errors import GraphError
+
+
+def refused(what: str) -> GraphError:
+    return GraphError(
+        f"{what} met a tracked value. Call ops from pullback.ops on it; differentiate inside the transform, not around it "
+        "(jax.vmap(pb.grad(f)), jax.jit(pb.grad(f))); or take its array with .detach()"
+    )
+
+
+def is_axes(shape) -> tuple:
+    """`x.reshape(2, 3)` and `x.reshape((2, 3))` alike."""
+    return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else tuple(shape)
+
+
+class Methods:
+    """Mixed into Tensor; knows only ops."""
+
+    __slots__ = ()
+
+    shape: tuple[int, ...]
+
+    def __add__(self, other):
+        return ops.add(self, other)
+
+    def __radd__(self, other):
+        return ops.add(other, self)
+
+    def __sub__(self, other):
+        return ops.sub(self, other)
+
+    def __rsub__(self, other):
+        return ops.sub(other, self)
+
+    def __mul__(self, other):
+        return ops.mul(self, other)
+
+    def __rmul__(self, other):
+        return ops.mul(other, self)
+
+    def __truediv__(self, other):
+        return ops.div(self, other)
+
+    def __rtruediv__(self, other):
+        return ops.div(other, self)
+
+    def __matmul__(self, other):
+        return ops.matmul(self, other)
+
+    def __rmatmul__(self, other):
+        return ops.matmul(other, self)
+
+    def __neg__(self):
+        return ops.neg(self)
+
+    def __pos__(self):
+        return self
+
+    def __pow__(self, exponent):
+        if isinstance(exponent, (int, float)):
+            return ops.pow_constant(self, exponent=exponent)
+        return ops.power(self, exponent)
+
+    def __rpow__(self, base):
+        return ops.power(base, self)
+
+    def __abs__(self):
+        return ops.abs(self)
+
+    def __getitem__(self, key):
+        return ops.index(self, key)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tracked value")
+        return self.shape[0]
+
+    # Comparisons give plain boolean arrays: nothing flows back through them.
+    def __lt__(self, other):
+        return bare(self) < bare(other)
+
+    def __le__(self, other):
+        return bare(self) <= bare(other)
+
+    def __gt__(self, other):
+        return bare(self) > bare(other)
+
+    def __ge__(self, other):
+        return bare(self) >= bare(other)
+
+    def __eq__(self, other):
+        return bare(self) == bare(other)
+
+    def __ne__(self, other):
+        return bare(self) != bare(other)
+
+    __hash__ = object.__hash__
+
+    def __float__(self) -> float:
+        return float(bare(self))
+
+    def __int__(self) -> int:
+        return int(bare(self))
+
+    def __bool__(self) -> bool:
+        return bool(bare(self))
+
+    def item(self) -> float:
+        """The Python number of a one-element value."""
+        return bare(self).item()
+
+    def detach(self):
+        """The array under it, which nothing flows back to."""
+        return ops.stop_gradient(self)
+
+    def __array__(self, dtype=None, copy=None):
+        raise refused("NumPy")
+
+    def __jax_array__(self):
+        # The operators of a JAX array ask for this first and give way to ours when what comes back is no array.
+        if sys._getframe(1).f_code.co_name.startswith("_operator_"):
+            return self
+        raise refused("a jax.numpy function or a JAX transform")
+
+    @property
+    def T(self):
+        return ops.transpose(self)
+
+    def reshape(self, *shape):
+        return ops.reshape(self, shape=is_axes(shape))
+
+    def transpose(self, *axes):
+        return ops.transpose(self, axes=is_axes(axes) if axes else None)
+
+    def astype(self, dtype):
+        return ops.cast(self, dtype=np.dtype(dtype).name)
+
+    def sum(self, axis=None, keepdims: bool = False):
+        return ops.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis=None, keepdims: bool = False):
+        return ops.mean(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis=None, keepdims: bool = False):
+        return ops.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis=None, keepdims: bool = False):
+        return ops.min(self, axis=axis, keepdims=keepdims)
+
+    def exp(self):
+        return ops.exp(self)
+
+    def log(self):
+        return ops.log(self)
+
+    def sqrt(self):
+        return ops.sqrt(self)
+
+    def tanh(self):
+        return ops.tanh(self)
+
+
+def bare(x):
+    return ops.stop_gradient(x) if isinstance(x, Methods) else x

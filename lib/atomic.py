@@ -1,0 +1,66 @@
+"""Files that are there whole or not at all: written beside their place, flushed to the disk, renamed into it."""
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import ConfigError
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """`with replacing("loss.png") as beside:` write the file `beside`; at the end it takes the place of `path`.
+
+    After an error or Ctrl-C inside, `path` is what it was and nothing else is left. A symbolic link stays a link: what it
+    points to is replaced. `beside` keeps the extension, since some writers choose the format by it.
+
+    Raises ConfigError, one line, where the system refuses (no such folder, no permission, no space).
+    """
+    path = Path(path)
+    try:
+        place = Path(os.path.realpath(path))
+        beside = place.with_name(f".{place.stem}.partial-{secrets.token_hex(4)}{place.suffix}")
+        try:
+            yield beside
+            publish(beside, place)
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {reason(error)}") from error
+
+
+def publish(beside: Path, path: Path) -> None:
+    """Rename a finished file into its place, in the same folder, so that a power cut leaves the old file or the new one."""
+    with open(beside, "r+b") as file:
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    if os.name == "posix":  # the rename itself lives in the folder; elsewhere a folder cannot be opened
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    with replacing(path) as beside:
+        beside.write_bytes(data)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """UTF-8, line ends as they are."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: str | Path, value) -> None:
+    """Indented JSON. ValueError for NaN and infinities, which JSON does not have: write None where there is no number."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def reason(error: OSError) -> str:
+    """What the system said, without its number: `No space left on device`."""
+    return error.strerror or str(error) or type(error).__name__
