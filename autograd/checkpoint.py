@@ -10,7 +10,7 @@ from jax import Array
 
 from ..lib.precision import POLICY
 from ..ops import barrier
-from ..ops.op import RULES, Aval, is_float
+from ..ops.op import RULES, aval_of, is_float
 from .collect import Row
 from .graph import LIVE, ORDER, WATCHERS, Node, Rerun, Tensor, level_of, strip
 from .random import KEYS
@@ -48,7 +48,7 @@ def rerun_node(name: str, outputs: Sequence, level: int, parents: Sequence, pull
 
     outputs: values one level down. kept: what `pull` holds on to, for the ledger.
     """
-    avals = tuple(Aval(x.shape, x.dtype) for x in outputs)
+    avals = tuple(aval_of(x) for x in outputs)
     deeper = any(type(x) is Tensor for x in outputs)
     node = Node(Rerun(name, pull), None, {}, kept, None, tuple(parents), avals, True, deeper)
     return [Tensor(x, node, i, level) if is_float(x) else x for i, x in enumerate(outputs)]

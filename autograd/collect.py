@@ -7,9 +7,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from ..lib.errors import OperandError
+from ..ops import barrier
 from ..ops.op import primitive
 from .graph import Node, Rerun, plain
-from .scope import setting
+from .scope import MACHINERY, setting
 from .walk import COLLECT
 
 
@@ -31,14 +33,24 @@ class Collector:
         self.stat, self.where, self.out = stat, where, out
 
     def __call__(self, node: Node, y_bars: list) -> None:
-        if isinstance(node.op, Rerun) or not fnmatch.fnmatchcase(node.label, self.where):
+        if isinstance(node.op, Rerun) or node.op is barrier or MACHINERY in node.scope:
+            return  # how checkpoint and loops work, no part of the user's function
+        if not fnmatch.fnmatchcase(node.label, self.where):
             return
         for bar in y_bars:
             if bar is not None:
                 self.put(node.label, self.stat(plain(bar)))
 
     def put(self, label: str, value) -> None:
-        self.out[label] = self.out[label] + value if label in self.out else value
+        if label not in self.out:
+            self.out[label] = value
+            return
+        if jnp.shape(self.out[label]) != jnp.shape(value):
+            raise OperandError(
+                f"collecting: statistics of shapes {jnp.shape(self.out[label])} and {jnp.shape(value)} fall on the label {label!r} and "
+                "cannot be added; let stat reduce a cotangent to one shape, or tell the places apart by pb.scope or pb.tap"
+            )
+        self.out[label] = self.out[label] + value
 
 
 class Row(Collector):

@@ -1,11 +1,14 @@
 """`pb.compile(step)`: jax.jit that starts its trace from a blank context, and says what the program costs."""
 
 import contextlib
+import functools
 import time
+import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import jax
+from jax.core import Tracer
 
 from ..lib.errors import GraphError
 from ..ops.op import RULES
@@ -48,31 +51,62 @@ class MemoryPlan(NamedTuple):
         return "\n".join(lines)
 
 
+@jax.tree_util.register_static
+class Notes:
+    """What the trace of one program saw. It rides on the program's output as structure, so it is found wherever the program is."""
+
+    def __init__(self):
+        self.ledger, self.expanded, self.seconds = Ledger(), [], 0.0
+        self.matched: set[str] = set()
+
+
+# XLA for CPUs takes barriers out before it merges equal computations: what a backward recomputes behind one would be merged
+# with the forward's and kept. Without that pass they hold, through to the schedule.
+OPTIONS = {"cpu": {"xla_disable_hlo_passes": "cse_barrier_expander"}}
+
+
 class Compiled:
     """A function as one XLA program. `plan(*args)` says what it costs; `traces` counts how often its Python has run."""
 
     def __init__(self, f: Callable, donate: tuple[int, ...], static: tuple[str, ...]):
-        self.f, self.donate, self.static = f, donate, static
+        self.f, self.traces = f, 0
         self.__name__, self.__doc__, self.__wrapped__ = getattr(f, "__name__", "step"), f.__doc__, f
-        self.traces, self.ledger, self.expanded = 0, Ledger(), []
-        self.seconds = 0.0
-        self.donating = jax.jit(self.blank, donate_argnums=donate, static_argnames=static)
-        self.keeping = jax.jit(self.blank, static_argnames=static)
 
-    def blank(self, *args, **kwargs):
+        @functools.wraps(f)  # jax.jit reads names and positions off the signature of f
+        def program(*args, **kwargs):
+            return self.blank(args, kwargs)
+
+        program.__name__ = self.__name__
+        self.inner = jax.jit(program, donate_argnums=donate, static_argnames=static)  # part of another program
+        self.keeping = jax.jit(program, static_argnames=static)
+        self.options = dict(donate_argnums=donate, static_argnames=static)
+
+    @functools.cached_property
+    def donating(self):
+        """The program; made at the first call, for only then is it certain which device JAX runs on."""
+        return jax.jit(self.inner.__wrapped__, compiler_options=OPTIONS.get(jax.default_backend()), **self.options)
+
+    def __get__(self, instance, owner=None) -> Any:
+        """As a method it is given its object, like any function."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def blank(self, args: tuple, kwargs: dict) -> tuple[Any, Notes]:
         """f, traced from a blank context: nothing of the caller's scope, keys or collectors is baked in."""
         self.traces += 1
-        self.ledger, self.expanded, matched = Ledger(), [], set()
-        fresh = {SCOPE: "", KEYS: None, COLLECT: None, WATCHERS: 0, LEDGER: self.ledger, EXPANDED: self.expanded, MATCHED: matched}
+        notes, outermost = Notes(), LEDGER.get() is None
+        for x in jax.tree.leaves((args, kwargs)):
+            notes.ledger.argument(x)
+        fresh = {SCOPE: "", KEYS: None, COLLECT: None, WATCHERS: 0, LEDGER: notes.ledger, EXPANDED: notes.expanded, MATCHED: notes.matched}
         with contextlib.ExitStack() as stack:
             for variable, value in fresh.items():
                 stack.enter_context(setting(variable, value))
             out = self.f(*args, **kwargs)
         if tracked_leaves(out):
             raise GraphError(f"{self.__name__} closed over a tracked value and returned it; pass it as an argument")
-        if matched:
-            unmatched(RULES.value, matched)
-        return out
+        if notes.matched and outermost:
+            unmatched(RULES.value, notes.matched)
+        notes.ledger.seen.clear()
+        return out, notes
 
     def __call__(self, *args, **kwargs):
         if tracked_leaves((args, kwargs)):
@@ -81,52 +115,65 @@ class Compiled:
             raise GraphError(
                 f"pb.collecting is open around the compiled {self.__name__}, which cannot see it; open it inside and return it"
             )
-        if debug.enabled:
+        if debug.watching:
             return self.checked(*args, **kwargs)
-        return self.donating(*args, **kwargs)
+        nested = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
+        out, notes = (self.inner if nested else self.donating)(*args, **kwargs)
+        matched = MATCHED.get()
+        if matched is not None and notes.matched:
+            if LEDGER.get() is not None:
+                matched |= notes.matched  # this call is part of a trace that will report
+            else:
+                matched.update(pattern for pattern, _ in RULES.value)  # the program's own trace has reported
+        return out
 
     def checked(self, *args, **kwargs):
         """Keep the arguments; when the result holds a NaN, run it again op by op to name the first one."""
-        out = self.keeping(*args, **kwargs)
+        out, _ = self.keeping(*args, **kwargs)
         if debug.bad(out):
             with setting(SCOPE, ""), setting(KEYS, None):
                 self.f(*args, **kwargs)
+            given = "its arguments hold one already, and " if debug.bad((args, kwargs)) else ""
             raise debug.NanError(
-                f"{self.__name__} returned a NaN, and no op made one when it was run again eagerly: look at what is computed outside ops "
-                "(the optimiser, jax.numpy calls), or at what XLA reorders"
+                f"{self.__name__} returned a NaN; {given}no op made one when it was run again eagerly: look at what is computed outside "
+                "ops (the optimiser, jax.numpy calls), or at what XLA reorders"
             )
         return out
 
-    def plan(self, *args, **kwargs) -> "MemoryPlan":
+    def plan(self, *args, **kwargs) -> MemoryPlan:
         """The memory plan of the program for these arguments (arrays or their shapes), compiled if it was not yet."""
         traces = self.traces
         start = time.perf_counter()
         program = self.donating.lower(*args, **kwargs).compile()
+        seconds = time.perf_counter() - start
+        notes = program.out_tree.unflatten([None] * program.out_tree.num_leaves)[1]
         if self.traces != traces:
-            self.seconds = time.perf_counter() - start
-        return self.described(program)
-
-    def described(self, program: Any) -> "MemoryPlan":
-        memory = program.memory_analysis()
+            notes.seconds = seconds
+        memory: Any = program.memory_analysis()
         return MemoryPlan(
             memory.argument_size_in_bytes,
             memory.output_size_in_bytes,
             memory.alias_size_in_bytes,
             memory.temp_size_in_bytes,
-            self.seconds,
+            notes.seconds,
             self.traces,
-            dict(self.ledger.bytes),
-            tuple(self.expanded),
+            dict(notes.ledger.bytes),
+            tuple(notes.expanded),
         )
 
 
-def compile(f: Callable | None = None, *, donate: tuple[int, ...] | int = (), static: tuple[str, ...] = ()):
+@overload
+def compile(f: Callable, *, donate: tuple[int, ...] | int = (), static: tuple[str, ...] | str = ()) -> Compiled: ...
+@overload
+def compile(*, donate: tuple[int, ...] | int = (), static: tuple[str, ...] | str = ()) -> Callable[[Callable], Compiled]: ...
+def compile(f: Callable | None = None, *, donate: tuple[int, ...] | int = (), static: tuple[str, ...] | str = ()) -> Any:
     """`step = pb.compile(step, donate=0)`, also as a decorator.
 
-    donate: positions of arguments whose memory the outputs may take over. static: names of keyword arguments that are
-    compiled in. Open keys and collectors inside; rules and precision around it are part of its key.
+    donate: positions of arguments whose memory the outputs may take over. static: names of arguments that are compiled in.
+    Open keys and collectors inside; rules and precision around it are part of its key.
     """
-    donate = (donate,) if isinstance(donate, int) else tuple(donate)
-    if f is None:
-        return lambda f: Compiled(f, donate, static)
-    return Compiled(f, donate, static)
+
+    def compiled(f: Callable) -> Compiled:
+        return Compiled(f, (donate,) if isinstance(donate, int) else tuple(donate), (static,) if isinstance(static, str) else tuple(static))
+
+    return compiled if f is None else compiled(f)

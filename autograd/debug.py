@@ -1,25 +1,30 @@
 """`pb.debug_nans()`: name the op, the direction, the scope and the source line that made the first NaN."""
 
 import contextlib
+import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 from ..lib.errors import PullbackError
+from ..ops import op as op_module
+from .scope import SCOPE
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MACHINERY = tuple(os.path.join(PACKAGE, floor) + os.sep for floor in ("lib", "ops", "autograd", "nn"))
+OTHERS = (os.path.dirname(jax.__file__) + os.sep, contextlib.__file__, functools.__file__)
 
-enabled = False  # debug_nans is on: compiled steps are checked and donate nothing
-watching = False  # every recorded op and every pullback is checked, eagerly
+watching = False  # debug_nans is on: ops and pullbacks that run eagerly are checked; compiled steps too, and they donate nothing
 
 
 class NanError(PullbackError):
-    """A computation made a NaN out of operands without one."""
+    """A NaN was met under `debug_nans`."""
 
 
 def bare(x):
@@ -29,52 +34,67 @@ def bare(x):
 
 
 def bad(tree) -> bool:
-    """Does any concrete float array of the tree hold a NaN?"""
-    for x in jax.tree.leaves(tree):
-        x = bare(x)
-        if isinstance(x, jax.Array) and not isinstance(x, Tracer) and jnp.issubdtype(x.dtype, jnp.floating):
-            if bool(jnp.isnan(x).any()):
-                return True
-    return False
+    """Does any float of the tree whose value is known hold a NaN?"""
+    values = [x for x in map(bare, jax.tree.leaves(tree)) if isinstance(x, (jax.Array, np.ndarray, float)) and not isinstance(x, Tracer)]
+    return any(jnp.issubdtype(jnp.result_type(x), jnp.floating) and bool(jnp.isnan(x).any()) for x in values)
 
 
 def source_line() -> str:
-    """The innermost frame of the user's own code."""
+    """The innermost frame that belongs neither to the machinery nor to JAX: a line of a model or of the user's own code."""
     frame = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(PACKAGE + os.sep) or name.startswith(os.path.join(PACKAGE, "tests")):
-            if f"{os.sep}jax{os.sep}" not in name and "contextlib" not in name:
-                return f"{name}:{frame.f_lineno}"
+        if not frame.f_code.co_filename.startswith(MACHINERY + OTHERS):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
-    return "unknown line"
+    return "an unknown line"
 
 
-def recorded(node: Any, result: Any) -> None:
-    node.line = source_line()
+def which(values) -> str:
+    """The operands among these that hold a NaN."""
+    return " and ".join(f"operand {i}" for i, x in enumerate(values) if bad(x))
+
+
+def forward(label: str, operands: Sequence, result) -> None:
     if bad(result):
-        raise NanError(f"forward of {node.label!r} made a NaN; called at {node.line}")
+        if bad(operands):
+            raise NanError(f"forward of {label!r} was given a NaN as {which(operands)}; called at {source_line()}")
+        raise NanError(f"forward of {label!r} made a NaN; called at {source_line()}")
 
 
-def pulled(node: Any, x_bars: Any) -> None:
+def called(op: Any, operands: tuple, result) -> None:
+    """After an op on plain arrays."""
+    scope = SCOPE.get()
+    forward(f"{scope}/{op.name}" if scope else op.name, operands, result)
+
+
+def recorded(node: Any, operands: Sequence, result: Any) -> None:
+    """After an op that was recorded."""
+    node.line = source_line()
+    forward(node.label, operands, result)
+
+
+def pulled(node: Any, y_bars: Sequence, x_bars: Sequence) -> None:
+    """After the pullback of a node."""
     if bad(x_bars):
-        which = [i for i, bar in enumerate(x_bars) if bar is not None and bad(bar)]
-        raise NanError(
-            f"backward of {node.label!r} made a NaN in the cotangent of operand {which[0]}; its forward was called at {node.line}"
-        )
+        if bad(y_bars):
+            did = "was given a NaN cotangent"
+        else:
+            did = f"made a NaN in the cotangent of {which(x_bars)}"
+        raise NanError(f"backward of {node.label!r} {did}; its forward was called at {node.line or 'a line that was not watched'}")
 
 
 @contextlib.contextmanager
 def debug_nans(on: bool = True) -> Iterator[None]:
     """Check results for NaN inside the block.
 
-    An op that runs eagerly is checked as it runs. A step made by `pb.compile` keeps its arguments (nothing is donated); when
-    its result holds a NaN, it is run again eagerly from them, and the first op that makes one is named. Slow: for looking.
+    An op that runs eagerly is checked as it runs, and so is its pullback. A step made by `pb.compile` keeps its arguments
+    (nothing is donated); when its result holds a NaN, it is run again eagerly from them, and the first op that makes one is
+    named. Slow: for looking.
     """
-    global enabled, watching
-    before = enabled, watching
-    enabled = watching = on
+    global watching
+    before = watching
     try:
+        watching, op_module.inspect_call = on, called if on else None
         yield
     finally:
-        enabled, watching = before
+        watching, op_module.inspect_call = before, called if before else None

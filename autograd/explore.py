@@ -7,15 +7,19 @@ from jax.core import Tracer
 
 from ..lib.errors import GraphError, OperandError
 from ..ops.op import is_float
+from . import graph
 from .graph import EXPLORING, Node, Tensor, leaf, plain
 from .walk import walk
 
 
 def tensor(data, dtype=None) -> Tensor:
     """A leaf: a float array whose `.grad` is filled by `backward()`. Integers cannot be perturbed and stay plain arrays."""
-    value = data if isinstance(data, Tensor) else jnp.asarray(data, dtype)
+    if isinstance(data, Tensor):
+        raise GraphError("pb.tensor of a tracked value: use it as it is, or start anew from its array, pb.tensor(x.detach())")
+    value = jnp.asarray(data, dtype)
     if not is_float(value):
         raise OperandError(f"a leaf of {value.dtype} cannot have a gradient; pass dtype='float32', or use the array as it is")
+    graph.explored = True
     return watch(leaf(value, EXPLORING))
 
 
@@ -30,7 +34,7 @@ def backward(y: Tensor, seed=None, retain: bool = False) -> None:
 
     seed: cotangent of y, in its shape; 1 for a scalar. The graph is freed as it is walked unless `retain`.
     """
-    if isinstance(plain(y), Tracer):
+    if isinstance(plain(y), Tracer) or isinstance(jnp.zeros(()), Tracer):
         raise GraphError(
             "backward() inside a compiled or mapped function: nothing there outlives the trace; use pb.grad or pb.value_and_grad"
         )
@@ -43,8 +47,10 @@ def backward(y: Tensor, seed=None, retain: bool = False) -> None:
     seed = jnp.asarray(seed)
     if seed.shape != y.shape:
         raise GraphError(f"the seed has shape {seed.shape}; the value has shape {y.shape}")
+    if not is_float(seed):
+        raise GraphError(f"the seed is {seed.dtype}; a cotangent is a float array")
     end = walk([y], [seed.astype(y.dtype)], free=not retain)
-    if not any(node.watched for node in end):
+    if not any(reference() is not None for node in end for reference in (node.watched or {}).values()):
         raise GraphError("backward() reached no leaf: this value does not depend on any pb.tensor that is still there")
 
 
@@ -53,6 +59,8 @@ def draw(y: Tensor) -> str:
 
     A node that was shown already is named by its number only.
     """
+    if not isinstance(y, Tensor):
+        raise GraphError(f"draw of a {type(y).__name__}: only a tracked value has a graph; start from pb.tensor(...)")
     numbers: dict[Node, int] = {}
     lines: list[str] = []
     stack = [(y.node, 0)]

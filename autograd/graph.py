@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ..lib.errors import GraphError
-from ..ops.op import OVERRIDES, RULES, Aval, Op, is_float
+from ..lib.errors import GraphError, OperandError
+from ..ops.op import OVERRIDES, RULES, Aval, Op, Rule, aval_of, is_float
 from . import debug
 from .methods import Methods
 from .rules import chosen
@@ -30,6 +30,8 @@ LIVE: ContextVar[frozenset[int]] = ContextVar("live levels", default=frozenset((
 
 # How many functions are being watched right now. A fused op under two of them keeps its operands, for its composite.
 WATCHERS: ContextVar[int] = ContextVar("watchers", default=0)
+
+explored = False  # has a `pb.tensor` been made? Then EXPLORING counts as a watcher of every function
 
 
 class Node:
@@ -49,6 +51,8 @@ class Node:
         "deeper",
         "watched",
         "line",
+        "cheap",
+        "again",
         "__weakref__",
     )
 
@@ -65,11 +69,14 @@ class Node:
     deeper: bool  # do the residuals hold values tracked by an outer level?
     watched: dict | None  # output index -> weak reference to the Tensor whose .grad is filled
     line: str | None  # where in the user's source, under debug_nans
+    cheap: bool  # can its output be had again from its residuals? Then who would keep the output keeps this node instead
+    again: tuple  # (operand index, cheap node) for each operand that is had again that way
 
     def __init__(self, op, rule, statics, residuals, operands, parents, avals, many, deeper):
         self.op, self.rule, self.statics, self.residuals, self.operands = op, rule, statics, residuals, operands
         self.parents, self.avals, self.many, self.deeper = parents, avals, many, deeper
         self.order, self.scope, self.watched, self.line = next(ORDER), SCOPE.get(), None, None
+        self.cheap, self.again = False, ()
 
     @property
     def label(self) -> str:
@@ -93,7 +100,6 @@ class Tensor(Methods):
     """A tracked value."""
 
     __slots__ = ("value", "node", "index", "level", "_grad", "__weakref__")
-    __array_ufunc__ = None  # NumPy's operators give way to ours
 
     value: Any
     node: Node
@@ -187,10 +193,12 @@ def record(op: Op, operands: tuple, statics: dict):
             level = x.level
     if level not in LIVE.get():
         raise escaped(op.name)
-    values, parents, deeper = [], [], False
+    values, parents, deeper, cheap = [], [], False, False
     for x in operands:
         if type(x) is Tensor:
             if x.level == level:
+                if x.node.cheap:
+                    cheap = True
                 x, parent = x.value, (x.node, x.index)
                 if type(x) is Tensor:
                     deeper = True
@@ -201,21 +209,30 @@ def record(op: Op, operands: tuple, statics: dict):
         else:
             values.append(x)
             parents.append(None)
-    rule = chosen(op) if RULES.value else op.rules["exact"]
+    rule = chosen(op) if RULES.value else op.rules.get("exact") or op.find("exact")
 
     extra = ()
-    if deeper:
-        y = op(*values, **statics)
-    elif op.residuals is not None:
-        y, extra = op.forward(*values, **statics)
-    else:
-        y = op.forward(*values, **statics)
+    try:
+        if deeper:
+            y = op(*values, **statics)
+        elif op.residuals is not None:
+            y, extra = op.forward(*values, **statics)
+        else:
+            y = op.forward(*values, **statics)
+    except (TypeError, ValueError) as error:
+        raise op.explain(operands, statics, error) from None if isinstance(error, OperandError) else error
     if len(values) < len(op.operand_names):
         missing = len(op.operand_names) - len(values)
         values += [None] * missing
         parents += [None] * missing
-    residuals = None if deeper and op.is_fused else op.keep(tuple(values), y, extra, rule.kept)
-    kept = tuple(values) if op.is_fused and (deeper or WATCHERS.get() > 1) else None
+    again = had_again(parents, rule) if cheap and not deeper and not op.variadic else ()
+    kept_values = values
+    if again:
+        kept_values = list(values)
+        for i, _ in again:
+            kept_values[i] = aval_of(values[i])
+    residuals = None if deeper and op.is_fused else op.keep(tuple(kept_values), y, extra, rule.kept)
+    kept = tuple(values) if op.is_fused and (deeper or WATCHERS.get() + explored > 1) else None
 
     if type(y) is tuple:
         node = Node(op, rule, statics, residuals, kept, tuple(parents), tuple([Aval(v.shape, v.dtype) for v in y]), True, deeper)
@@ -223,9 +240,17 @@ def record(op: Op, operands: tuple, statics: dict):
     else:
         node = Node(op, rule, statics, residuals, kept, tuple(parents), (Aval(y.shape, y.dtype),), False, deeper)
         result = Tensor(y, node, 0, level)
+    node.again = again
+    node.cheap = op.recompute_fn is not None and not deeper and not again and rule.kept == op.rules["exact"].kept
     if debug.watching:
-        debug.recorded(node, result)
+        debug.recorded(node, values, result)
     return result
+
+
+def had_again(parents: list, rule: Rule) -> tuple:
+    """(operand index, node) of the operands that the rule keeps and a cheap node can give it again."""
+    pairs = [(i, parent[0]) for i, parent in enumerate(parents) if parent is not None and rule.kept[i] and parent[0].cheap]
+    return tuple(pairs)
 
 
 def is_tracked(x) -> bool:

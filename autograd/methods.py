@@ -2,8 +2,6 @@
 
 import sys
 
-import numpy as np
-
 from .. import ops
 from ..lib.errors import GraphError
 
@@ -115,6 +113,9 @@ class Methods:
     def __bool__(self) -> bool:
         return bool(bare(self))
 
+    def __format__(self, spec: str) -> str:
+        return format(bare(self), spec) if spec else str(self)
+
     def item(self) -> float:
         """The Python number of a one-element value."""
         return bare(self).item()
@@ -123,13 +124,22 @@ class Methods:
         """The array under it, which nothing flows back to."""
         return ops.stop_gradient(self)
 
+    # NumPy and JAX ask for these when they meet a value that is not theirs.
+    __array_priority__ = 1000  # NumPy's operators give way to ours (its ufuncs go on to __array__)
+
     def __array__(self, dtype=None, copy=None):
         raise refused("NumPy")
 
+    def __array_function__(self, function, types, args, kwargs):
+        if function.__name__ in ("shape", "ndim"):
+            return getattr(self, function.__name__)
+        raise refused(f"np.{function.__name__}")
+
+    @property
     def __jax_array__(self):
-        # The operators of a JAX array ask for this first and give way to ours when what comes back is no array.
+        # A JAX array's operators ask for this first, and give way to ours when there is none.
         if sys._getframe(1).f_code.co_name.startswith("_operator_"):
-            return self
+            raise AttributeError
         raise refused("a jax.numpy function or a JAX transform")
 
     @property
@@ -143,7 +153,7 @@ class Methods:
         return ops.transpose(self, axes=is_axes(axes) if axes else None)
 
     def astype(self, dtype):
-        return ops.cast(self, dtype=np.dtype(dtype).name)
+        return ops.astype(self, dtype)
 
     def sum(self, axis=None, keepdims: bool = False):
         return ops.sum(self, axis=axis, keepdims=keepdims)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 import jax
+import jax.numpy as jnp
+from jax.core import Tracer
 
 from ..lib.errors import KeyIdentityError
 from ..lib.keys import named_key, root_key
@@ -46,6 +48,11 @@ def draws() -> Draws:
         where = SCOPE.get()
         raise KeyIdentityError(
             f"a random draw{f' in {where}' if where else ''} without keys; open `with pb.keys(seed, step):` inside the compiled step"
+        )
+    if not isinstance(current.root, Tracer) and isinstance(jnp.zeros(()), Tracer):
+        raise KeyIdentityError(
+            "pb.keys was opened around a function that JAX is compiling here, which would draw the same numbers at every call; "
+            "open `with pb.keys(seed, step):` inside it, with seed and step as its arguments"
         )
     return current
 

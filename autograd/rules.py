@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 
-from ..lib.errors import UnknownName, near
+from ..lib.errors import OperandError, UnknownName, near
 from ..ops.op import EPOCH, REGISTRY, RULES, Op, Rule
 from .scope import SCOPE, setting
 
@@ -17,34 +17,40 @@ MATCHED: ContextVar[set[str] | None] = ContextVar("matched patterns", default=No
 
 
 class UnmatchedRule(UserWarning):
-    """A pattern of `pb.rules` chose no rule of anything that was recorded."""
+    """A pattern of `pb.rules` matched nothing that was recorded."""
 
 
 def chosen(op: Op) -> Rule:
     """The rule of the last pattern that matches, else the exact one."""
-    pattern, name = choice(RULES.value, SCOPE.get(), op.name, EPOCH.value)
+    name, hits = choice(RULES.value, SCOPE.get(), op.name, EPOCH.value)
     matched = MATCHED.get()
     if matched is not None:
-        matched.add(pattern)
+        matched |= hits
     return op.find(name)
 
 
 @functools.lru_cache(maxsize=10_000)
-def choice(table: Table, scope: str, op: str, epoch: int) -> tuple[str, str]:
-    for pattern, rule in reversed(table):
+def choice(table: Table, scope: str, op: str, epoch: int) -> tuple[str, frozenset[str]]:
+    """The rule's name, and every pattern that matches. "" is among them: something was recorded."""
+    name, hits = "exact", {""}
+    for pattern, rule in table:
         where, _, what = pattern.rpartition("/")
         if fnmatch.fnmatchcase(op, what) and fnmatch.fnmatchcase(scope, where or "*"):
-            return pattern, rule
-    return "", "exact"
+            name = rule
+            hits.add(pattern)
+    return name, frozenset(hits)
 
 
 def validated(table: Mapping[str, str]) -> Table:
     """The table as a hashable key, order kept; unknown ops and rules fail here."""
+    ruled = [name for name, op in REGISTRY.items() if op.rules]  # nothing flows back through the others
     for pattern, rule in table.items():
+        if not isinstance(pattern, str) or not isinstance(rule, str):
+            raise OperandError(f"rules: {pattern!r} -> {rule!r}; expected a pattern and the name of a rule, both strings")
         what = pattern.rpartition("/")[2]
-        ops = fnmatch.filter(REGISTRY, what)
+        ops = [name for name in ruled if fnmatch.fnmatchcase(name, what)]
         if not ops:
-            raise UnknownName(f"rules: no op {what!r} (in the pattern {pattern!r})" + near(what, REGISTRY))
+            raise UnknownName(f"rules: no op {what!r} with rules (in the pattern {pattern!r})" + near(what, ruled))
         for op in ops:
             REGISTRY[op].find(rule)
     return tuple(table.items())
@@ -53,11 +59,7 @@ def validated(table: Mapping[str, str]) -> Table:
 def unmatched(table: Table, matched: set[str]) -> None:
     for pattern, rule in table:
         if pattern not in matched:
-            warnings.warn(
-                f"rules: {pattern!r} -> {rule!r} matched nothing that was recorded (or a later pattern won everywhere)",
-                UnmatchedRule,
-                stacklevel=4,
-            )
+            warnings.warn(f"rules: {pattern!r} -> {rule!r} matched nothing that was recorded", UnmatchedRule, stacklevel=4)
 
 
 @contextlib.contextmanager

@@ -15,13 +15,13 @@ from jax import lax
 from jax.core import Tracer
 
 from ..lib.errors import OperandError
-from ..ops import add, index, stack
+from ..ops import add, astype, index, stack
 from ..ops.op import is_float
 from .checkpoint import checkpoint, rerun_node, snapshot
 from .collect import Collector
 from .graph import ORDER, WATCHERS, Tensor, level_of, lift, plain, strip, tracked_leaves, zeros
 from .random import KEYS, Draws
-from .scope import setting
+from .scope import machinery, setting
 from .walk import COLLECT, closed_over, walk
 
 
@@ -31,12 +31,15 @@ def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = 
     init, xs: trees of arrays; every array of xs has the iterations as its leading axis. Keys drawn in the body differ by
     iteration. The body may close over tracked values (weights): they get their cotangents.
     """
+    for x in jax.tree.leaves(xs):
+        if not getattr(x, "shape", ()):
+            raise OperandError(f"scan: xs holds {x!r}, which has no leading axis to walk along; close over it, or stack it into an array")
     lengths = {x.shape[0] for x in jax.tree.leaves(xs)} | ({length} if length is not None else set())
     if len(lengths) != 1:
         raise OperandError(f"scan needs one length; the leading axes of xs and length= say {sorted(lengths)}")
     n = lengths.pop()
     step = by_iteration(f)
-    init = jax.tree.map(lambda x: x if hasattr(x, "dtype") else jnp.asarray(x), init)
+    init = arrays(init)
     if n and not traced((init, xs)):
         return unrolled(step, init, xs, n, reverse)
     return scan_values(step, init, (jnp.arange(n), xs), reverse)
@@ -51,14 +54,38 @@ def by_iteration(f: Callable) -> Callable:
         i, x = numbered
         draws = KEYS.get()
         if draws is None or outside is None:
-            return f(carry, x)
+            return pair(f(carry, x))
         inside = Draws(jax.random.fold_in(draws.root, i), draws.first_example, used)
         with setting(KEYS, inside):
-            result = f(carry, x)
+            result = pair(f(carry, x))
         outside.used |= inside.used
         return result
 
     return step
+
+
+def pair(result) -> tuple:
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise OperandError(f"scan: the body gave a {type(result).__name__}; expected a pair (carry, y)")
+    return tuple(result)
+
+
+def arrays(tree):
+    """Python numbers as arrays."""
+    return jax.tree.map(lambda x: x if hasattr(x, "dtype") else jnp.asarray(x), tree)
+
+
+def matched(before, after):
+    """The carry that enters the body, held against the one that leaves it. A Python number takes on the body's dtype."""
+    flat, tree = jax.tree.flatten(before)
+    if jax.tree.structure(after) != tree:
+        raise OperandError(f"scan: the carry enters the body with structure {tree} and leaves it with {jax.tree.structure(after)}")
+    for i, (x, y) in enumerate(zip(flat, jax.tree.leaves(after))):
+        weak = getattr(plain(x), "weak_type", False)
+        if x.shape != y.shape or (x.dtype != y.dtype and not weak):
+            raise OperandError(f"scan: carry {i} enters the body as {x.dtype}{list(x.shape)} and leaves it as {y.dtype}{list(y.shape)}")
+        flat[i] = x if x.dtype == y.dtype else astype(x, y.dtype)
+    return tree.unflatten(flat)
 
 
 def traced(tree) -> bool:
@@ -69,17 +96,23 @@ def traced(tree) -> bool:
 def unrolled(step: Callable, carry, xs, n: int, reverse: bool):
     rows = []
     for i in reversed(range(n)) if reverse else range(n):
-        carry, y = checkpoint(step, row=(i, n))(carry, (jnp.int32(i), jax.tree.map(lambda x, i=i: index(x, i), xs)))
+        with machinery():
+            x = jax.tree.map(lambda x, i=i: index(x, i), xs)
+        after, y = checkpoint(step, row=(i, n))(carry, (jnp.int32(i), x))
+        after = arrays(after)
+        matched(carry, after)
+        carry = after
         rows.append(y)
     if reverse:
         rows.reverse()
-    return carry, jax.tree.map(lambda *ys: stack(ys), *rows)
+    with machinery():
+        return carry, jax.tree.map(lambda *ys: stack(ys), *rows)
 
 
 def scan_values(step: Callable, init, xs, reverse: bool):
     """scan, one level at a time."""
     run, floor = snapshot(), next(ORDER)
-    level, closed = watched_by(step, run, init, xs, floor)
+    level, closed, init = watched_by(step, run, init, xs, floor)
     if not level:
         return lax.scan(lambda carry, x: run(step, carry, x), init, xs, reverse=reverse)
 
@@ -131,18 +164,21 @@ def scan_values(step: Callable, init, xs, reverse: bool):
     return tree.unflatten(rerun_node("scan", outputs, level, parents + closed, pull, (carries, below_xs)))
 
 
-def watched_by(step: Callable, run: Callable, init, xs, floor: int) -> tuple[int, list]:
-    """The highest level that the loop touches, and what its body closes over at that level, found by a dry run."""
+def watched_by(step: Callable, run: Callable, init, xs, floor: int) -> tuple[int, list, Any]:
+    """By a dry run: the highest level that the loop touches, what its body closes over there, and init in the body's dtypes."""
     found: dict[str, Any] = {}
 
-    def look(carry, x) -> None:
-        outputs = tracked_leaves(run(step, carry, x))
+    def look(carry, x):
+        after, y = run(step, carry, x)
+        outputs = tracked_leaves((after, y))
         found["level"] = level_of(outputs)
         found["closed"] = closed_over([t for t in outputs if t.level == found["level"]], floor)
+        return jax.tree.map(plain, after)
 
-    jax.eval_shape(look, jax.tree.map(plain, init), jax.tree.map(lambda x: plain(x)[0], xs))
+    row = lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype, weak_type=getattr(plain(x), "weak_type", False))
+    init = matched(init, jax.eval_shape(look, jax.tree.map(plain, init), jax.tree.map(row, xs)))
     level = max(level_of((init, xs)), found["level"])
-    return level, found["closed"] if level == found["level"] else []
+    return level, found["closed"] if level == found["level"] else [], init
 
 
 def zeros_like(x):

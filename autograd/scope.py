@@ -27,6 +27,17 @@ def scope(name: str) -> Iterator[None]:
         yield
 
 
+MACHINERY = "(loop)"
+
+
+@contextlib.contextmanager
+def machinery() -> Iterator[None]:
+    """Around what an eager loop records to take its inputs apart and to put its outputs together. A compiled loop has no such
+    ops, so statistics leave them out."""
+    with setting(SCOPE, SCOPE.get() + MACHINERY):
+        yield
+
+
 @contextlib.contextmanager
 def backward_scope(path: str) -> Iterator[None]:
     """The walk works in the scope of the node that it pulls through, marked `/backward`."""

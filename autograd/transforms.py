@@ -13,7 +13,7 @@ import numpy as np
 from ..lib.errors import GraphError, OperandError
 from ..ops import reshape, stack
 from ..ops.op import aval_of, is_float
-from .graph import LEVELS, WATCHERS, Tensor, leaf, plain, recording, strip, zeros
+from .graph import LEVELS, LIVE, WATCHERS, Tensor, escaped, leaf, plain, recording, strip, tracked_leaves, zeros
 from .scope import setting
 from .walk import LEDGER, walk
 
@@ -23,9 +23,22 @@ def is_module(x) -> bool:
     return hasattr(type(x), "__named_parameters__")
 
 
-def watch(argument, level: int, position: int) -> tuple[Any, Any]:
-    """(what the function is given, the same tree with a leaf, or a dict of leaves, where a gradient is owed)."""
+def can_be_perturbed(x) -> bool:
+    return is_module(x) or isinstance(x, float) or is_float(x)
 
+
+def refuse_complex(x, position: int) -> None:
+    if isinstance(x, complex) or (hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.complexfloating)):
+        came = getattr(x, "dtype", "complex")
+        raise OperandError(f"argument {position} holds {came}; Pullback is for real numbers: pass both parts as one array")
+
+
+class Parameters(dict):
+    """The leaves of a Module by name; as a class of its own it is one leaf to jax.tree, apart from a user's dict."""
+
+
+def watch(argument, level: int, position: int) -> tuple[Any, Any]:
+    """(what the function is given, the same tree with a leaf, or the leaves of a Module, where a gradient is owed)."""
     ledger = LEDGER.get()
 
     def leaf_of(x):
@@ -35,12 +48,11 @@ def watch(argument, level: int, position: int) -> tuple[Any, Any]:
 
     def one(x):
         if is_module(x):
-            leaves = {name: leaf_of(value) for name, value in x.__named_parameters__().items()}
-            return x.__with_parameters__(leaves), leaves
+            leaves = Parameters({name: leaf_of(value) for name, value in x.__named_parameters__().items()})
+            return x.__with_parameters__(dict(leaves)), leaves
+        refuse_complex(x, position)
         if isinstance(x, (float, np.ndarray, np.floating)):
             x = jnp.asarray(x)
-        if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.complexfloating):
-            raise OperandError(f"argument {position} holds {x.dtype}; Pullback is for real numbers: pass both parts as one array")
         x = leaf_of(x) if is_float(x) else x
         return x, x
 
@@ -59,29 +71,33 @@ def gather(leaves, end: dict, allow_unused: bool):
         return zeros(x.node.avals[0]) if arrived is None else arrived[0]
 
     def one(x):
-        if isinstance(x, dict) and not allow_unused:
-            unused = [name for name, t in x.items() if t.node not in end]
-            if unused:
-                shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
-                raise GraphError(f"no gradient reaches the parameters {shown}; use them, or pass allow_unused=True to get zeros")
-        return jax.tree.map(bar, x)
+        if type(x) is not Parameters:
+            return bar(x)
+        unused = [] if allow_unused else [name for name, t in x.items() if t.node not in end]
+        if unused:
+            shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
+            raise GraphError(f"no gradient reaches the parameters {shown}; use them, or pass allow_unused=True to get zeros")
+        return {name: bar(t) for name, t in x.items()}
 
-    return jax.tree.map(one, leaves, is_leaf=lambda x: isinstance(x, dict) and bool(x) and all(type(t) is Tensor for t in x.values()))
+    return jax.tree.map(one, leaves)
 
 
-def seeds_for(outputs: Sequence, tree, y_bar) -> list:
-    """The seed of each output, checked against it."""
-    flat, seed_tree = jax.tree.flatten(y_bar, is_leaf=lambda x: x is None)
-    if len(flat) != len(outputs):
-        raise OperandError(f"the cotangent has structure {seed_tree}; the function's value has {tree}")
+def seeds_for(outputs: Sequence, tree, y_bar, what: str = "cotangent") -> list:
+    """The seed of each output, checked against it. `None` anywhere stands for zeros."""
+    try:
+        flat = tree.flatten_up_to(y_bar)
+    except ValueError:
+        raise OperandError(f"the {what} has structure {jax.tree.structure(y_bar)}; expected {tree}") from None
     for i, (y, seed) in enumerate(zip(outputs, flat)):
-        if seed is None or type(y) is not Tensor:
+        if seed is None or not is_float(y):
             continue
-        got = aval_of(seed)
-        if got is None or tuple(got.shape) != tuple(y.shape):
-            raise OperandError(f"cotangent {i} has shape {got and got.shape}; the value that it belongs to has shape {tuple(y.shape)}")
+        if not hasattr(seed, "dtype") and not isinstance(seed, (int, float)):
+            raise OperandError(f"{what} {i} is a {type(seed).__name__}; expected an array of shape {tuple(y.shape)}")
+        got: Any = aval_of(seed)
+        if tuple(got.shape) != tuple(y.shape):
+            raise OperandError(f"{what} {i} has shape {got.shape}; the value that it belongs to has shape {tuple(y.shape)}")
         if not jnp.issubdtype(got.dtype, jnp.floating):
-            raise OperandError(f"cotangent {i} is {got.dtype}; a cotangent is a float array")
+            raise OperandError(f"{what} {i} is {got.dtype}; a {what} is a float array")
         if got.dtype != y.dtype or not hasattr(seed, "astype"):
             flat[i] = seed.astype(y.dtype) if hasattr(seed, "astype") else jnp.asarray(seed, y.dtype)
     return flat
@@ -100,8 +116,12 @@ def vjp(f: Callable, *primals, has_aux: bool = False, allow_unused: bool = False
         y = f(*[given for given, _ in watched])
     aux = None
     if has_aux:
+        if not isinstance(y, (tuple, list)) or len(y) != 2:
+            raise OperandError(f"has_aux=True: the function gave a {type(y).__name__}; expected a pair (value, aux)")
         y, aux = y
     outputs, tree = jax.tree.flatten(y)
+    if any(t.level != level and t.level not in LIVE.get() for t in tracked_leaves((outputs, aux))):
+        raise escaped("vjp")
     leaves = tuple(leaves for _, leaves in watched)
 
     def pullback(y_bar) -> tuple:
@@ -115,24 +135,11 @@ def vjp(f: Callable, *primals, has_aux: bool = False, allow_unused: bool = False
 
 def value_and_grad(f: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, allow_unused: bool = False) -> Callable:
     """`(value, gradient)` of a scalar function with respect to the positional arguments `argnums`."""
-    which = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     def run(*args, **kwargs):
-        for i in which:
-            if not -len(args) <= i < len(args):
-                raise OperandError(f"argnums={argnums} asks for argument {i}; the function was called with {len(args)}")
-            leaves = jax.tree.leaves(args[i], is_leaf=is_module)
-            if not any(is_module(x) or isinstance(x, float) or is_float(x) for x in leaves):
-                came = getattr(leaves[0], "dtype", type(leaves[0]).__name__) if leaves else "empty"
-                raise OperandError(f"argument {i} is {came}: nothing in it can be perturbed; cast it to a float dtype first")
-
-        def closed(*sub):
-            full = list(args)
-            for i, x in zip(which, sub):
-                full[i] = x
-            return f(*full, **kwargs)
-
-        y, pullback, *aux = vjp(closed, *[args[i] for i in which], has_aux=has_aux, allow_unused=allow_unused)
+        closed, chosen = closing(f, argnums, args, kwargs)
+        y, pullback, *aux = vjp(closed, *chosen, has_aux=has_aux, allow_unused=allow_unused)
+        y = jnp.asarray(y) if isinstance(y, float) else y
         if not is_float(y) or y.shape != ():
             came = f"shape {y.shape}, {y.dtype}" if hasattr(y, "dtype") else f"a {type(y).__name__}"
             raise OperandError(f"grad needs a scalar float loss; this one has {came}: take its sum or mean, or use vjp or jacobian")
@@ -141,6 +148,29 @@ def value_and_grad(f: Callable, argnums: int | tuple[int, ...] = 0, has_aux: boo
         return ((y, aux[0]), gradients) if has_aux else (y, gradients)
 
     return run
+
+
+def closing(f: Callable, argnums: int | tuple[int, ...], args: tuple, kwargs: dict) -> tuple[Callable, list]:
+    """f as a function of the arguments `argnums` alone, and those arguments."""
+    which = []
+    for i in (argnums,) if isinstance(argnums, int) else argnums:
+        if not -len(args) <= i < len(args):
+            raise OperandError(f"argnums={argnums} asks for argument {i}; the function was called with {len(args)}")
+        leaves = jax.tree.leaves(args[i], is_leaf=is_module)
+        for x in leaves:
+            refuse_complex(x, i)
+        if not any(map(can_be_perturbed, leaves)):
+            came = getattr(leaves[0], "dtype", type(leaves[0]).__name__) if leaves else "empty"
+            raise OperandError(f"argument {i} is {came}: nothing in it can be perturbed; cast it to a float dtype first")
+        which.append(i % len(args))
+
+    def closed(*sub):
+        full = list(args)
+        for i, x in zip(which, sub):
+            full[i] = x
+        return f(*full, **kwargs)
+
+    return closed, [args[i] for i in which]
 
 
 def grad(f: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, allow_unused: bool = False) -> Callable:
@@ -155,13 +185,18 @@ def grad(f: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False,
 
 
 def jvp(f: Callable, primals: Sequence, tangents: Sequence) -> tuple:
-    """`(y, y_dot)`: the value and its directional derivative, ẏ = J·ẋ.
+    """`(y, y_dot)`: the value and its directional derivative, ẏ = J·ẋ, `None` at integer leaves.
+
+    tangents: one per primal, in its structure; a dict by name for a Module.
 
     The pullback is linear in its cotangent, u ↦ Jᵀu; pulling it back once more along ẋ gives J·ẋ.
     """
-    primals, tangents = tuple(primals), tuple(tangents)
-    if jax.tree.structure(primals) != jax.tree.structure(tangents):
-        raise OperandError(f"tangents have structure {jax.tree.structure(tangents)}; the primals have {jax.tree.structure(primals)}")
+    primals = tuple(primals)
+    by_name = jax.tree.map(lambda x: dict(x.__named_parameters__()) if is_module(x) else x, primals, is_leaf=is_module)
+    leaves, structure = jax.tree.flatten(by_name)
+    leaves = [jnp.asarray(x) if isinstance(x, float) else x for x in leaves]
+    x_dots = seeds_for(leaves, structure, tuple(tangents), "tangent")
+    x_dots = structure.unflatten([x_dot if is_float(x) else None for x, x_dot in zip(leaves, x_dots)])
     with setting(WATCHERS, WATCHERS.get() + 1):  # the walk below is watched: fused ops must keep their operands
         y, pullback = vjp(f, *primals, allow_unused=True)
     flat, tree = jax.tree.flatten(y)
@@ -174,9 +209,8 @@ def jvp(f: Callable, primals: Sequence, tangents: Sequence) -> tuple:
         return pullback(tree.unflatten(seeds))
 
     _, linear = vjp(transpose, *[jnp.zeros(flat[i].shape, flat[i].dtype) for i in floats])
-    dots = linear(jax.tree.map(lambda x, x_dot: x_dot if is_float(x) or isinstance(x, float) else None, primals, tangents))
     out: list = [None] * len(flat)
-    for i, y_dot in zip(floats, dots):
+    for i, y_dot in zip(floats, linear(x_dots)):
         out[i] = y_dot
     return y, tree.unflatten(out)
 
@@ -186,27 +220,34 @@ def hvp(f: Callable, primals: Sequence, tangents: Sequence):
     return jvp(grad(f), primals, tangents)[1]
 
 
-def jacobian(f: Callable, argnums: int = 0) -> Callable:
+def jacobian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """∂y/∂x, shape (*y.shape, *x.shape); trees give trees: y's structure with x's structure inside.
 
     One pullback per element of y: under jax.vmap, or one after the other where an outer level watches.
     """
 
     def run(*args, **kwargs):
-        def closed(x):
-            return f(*args[:argnums], x, *args[argnums + 1 :], **kwargs)
-
+        closed, chosen = closing(f, argnums, args, kwargs)
         with setting(WATCHERS, WATCHERS.get() + 1):
-            y, pullback = vjp(closed, args[argnums], allow_unused=True)
+            y, pullback = vjp(closed, *chosen, allow_unused=True)
         flat, tree = jax.tree.flatten(y)
+        flat = [jnp.asarray(y) if isinstance(y, float) else y for y in flat]
+        for i, y in enumerate(flat):
+            if not is_float(y):
+                came = getattr(y, "dtype", type(y).__name__)
+                raise OperandError(f"jacobian: output {i} is {came}, which has no derivative; leave it out")
 
         def rows(i: int):
             """All pullbacks of output i."""
             y = flat[i]
-            basis = jnp.eye(y.size, dtype=y.dtype).reshape((y.size, *y.shape))
-            pull = lambda seed: pullback(tree.unflatten([seed if j == i else None for j in range(len(flat))]))[0]
+
+            def pull(seed):
+                x_bars = pullback(tree.unflatten([seed if j == i else None for j in range(len(flat))]))
+                return x_bars[0] if isinstance(argnums, int) else x_bars
+
             if y.size == 0:
                 return jax.tree.map(lambda x: jnp.zeros((*y.shape, *x.shape), x.dtype), pull(jnp.zeros(y.shape, y.dtype)))
+            basis = jnp.eye(y.size, dtype=y.dtype).reshape((y.size, *y.shape))
             if type(y) is Tensor or WATCHERS.get():  # jax.vmap does not take tracked values
                 columns = [pull(seed) for seed in basis]
                 return jax.tree.map(lambda *xs: reshape(stack(xs), shape=(*y.shape, *xs[0].shape)), *columns)
@@ -217,6 +258,6 @@ def jacobian(f: Callable, argnums: int = 0) -> Callable:
     return run
 
 
-def hessian(f: Callable, argnums: int = 0) -> Callable:
+def hessian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """∂²f/∂x², shape (*x.shape, *x.shape)."""
     return jacobian(grad(f, argnums), argnums)

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.core import Tracer
 
 from ..lib.errors import GraphError, RuleError, RuleOrderError
@@ -40,19 +41,20 @@ class Ledger:
     def count(self, outputs: Sequence[Tensor]) -> None:
         for node in sorted(reached(outputs, -1), key=lambda node: node.order):
             for x in map(plain, jax.tree.leaves(node.residuals)):
-                if id(x) not in self.seen:
+                if hasattr(x, "dtype") and id(x) not in self.seen:  # a Python number takes no memory
                     self.seen[id(x)] = x
                     self.bytes[node.label] = self.bytes.get(node.label, 0) + x.size * x.dtype.itemsize
 
 
 def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: int = -1, free: bool = False) -> dict[Node, list]:
-    """{leaf or older node: the cotangent of each of its outputs, `None` where none arrived}.
+    """{leaf, older or watched node: the cotangent of each of its outputs, `None` where none arrived}.
 
     outputs: tracked at one level; seeds: their cotangents, `None` for no contribution.
     """
     bars: dict[Node, list] = {}
     end: dict[Node, list] = {}
     heap: list[tuple[int, Node]] = []
+    fresh: dict[Node, Any] = {}  # residuals of cheap nodes, as what was recomputed from them saw them
 
     def give(node: Node, index: int, bar) -> None:
         slots = bars.get(node)
@@ -72,14 +74,15 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: int = -1, free: bool
         y_bars = bars.pop(node)
         if node.watched is not None and node.order > floor:
             deposit(node, y_bars)
+            end[node] = y_bars
         if node.op is None or node.order <= floor:
             end[node] = y_bars
             continue
         if collect is not None:
             collect(node, y_bars)
-        x_bars = pull(node, y_bars)
+        x_bars = pull(node, y_bars, fresh)
         if debug.watching:
-            debug.pulled(node, x_bars)
+            debug.pulled(node, y_bars, x_bars)
         for parent, x_bar in zip(node.parents, x_bars):
             if parent is not None and x_bar is not None:
                 give(parent[0], parent[1], x_bar)
@@ -88,7 +91,7 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: int = -1, free: bool
     return end
 
 
-def pull(node: Node, y_bars: list) -> Sequence:
+def pull(node: Node, y_bars: list, fresh: dict[Node, Any]) -> Sequence:
     """Cotangents of the parents of a node."""
     if node.residuals is FREED:
         raise GraphError(
@@ -104,14 +107,30 @@ def pull(node: Node, y_bars: list) -> Sequence:
         mask = tuple([parent is not None for parent in node.parents])
         try:
             if not watched:
-                return node.rule.program(mask)(node.residuals, y_bar, **node.statics)
+                return node.rule.program(mask)(residuals_of(node, fresh, y_bar if tracing else None), y_bar, **node.statics)
             if node.op.is_fused:
                 return expand(node, y_bar)
-            return node.rule.pull(node.residuals, y_bar, mask, node.statics)
+            return node.rule.pull(residuals_of(node, fresh, None), y_bar, mask, node.statics)
         except RuleError as error:
             if not node.scope:
                 raise
             raise type(error)(f"{node.scope}: {error}") from None
+
+
+def residuals_of(node: Node, fresh: dict[Node, Any], y_bar):
+    """The residuals of a node, with the operands recomputed that a cheap node gives again.
+
+    While tracing (y_bar is not None) they go through a barrier together with the cotangent: or XLA would merge the second
+    computation with the first, and do it long before it is wanted. The cheap node's own rule comes later and reads through
+    the same barrier, so that XLA can merge what the two have in common.
+    """
+    res = fresh.get(node, node.residuals)
+    for i, producer in node.again:
+        if producer not in fresh:
+            fresh[producer] = producer.residuals if y_bar is None else lax.optimization_barrier((producer.residuals, y_bar))[0]
+        value = producer.op.recompute(fresh[producer], **producer.statics)
+        res = res._replace(**{node.op.operand_names[i]: value})
+    return res
 
 
 def filled(node: Node, y_bars: list) -> tuple:
@@ -142,6 +161,11 @@ def expand(node: Node, y_bar) -> tuple:
                 "give it order2=..., written in ops, or choose the exact rule"
             )
         return rule.order2(node.operands, y_bar, **statics)
+    if op.composite_fn is None:
+        raise RuleOrderError(
+            f"backward of {op.name!r}: a derivative of higher order was asked for, which goes through its composite, and it has none; "
+            f"give it one with @{op.name}.composite"
+        )
     expanded = EXPANDED.get()
     if expanded is not None:
         expanded.append(node.label)

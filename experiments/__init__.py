@@ -1,0 +1,1 @@
+"""Which numbers? Presets, the training loop, runs, benches and the command line."""

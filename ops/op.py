@@ -26,6 +26,8 @@ Kind = Literal["primitive", "fused", "constant"]
 REGISTRY: dict[str, "Op"] = {}
 OVERRIDES: set[type] = set()  # operand types whose `__apply_op__(op, operands, statics)` takes a call over
 
+inspect_call: Callable | None = None  # called with an op, its plain operands and its value, under debug_nans
+
 # Both are part of every jax.jit key, a user's own jit included, so no program outlives a change of rules.
 RULES = jax.make_user_context(())  # ((pattern, (rule, transform, ...)), ...), in order
 EPOCH = jax.make_user_context(0)  # counts redefinitions of ops and rules
@@ -103,6 +105,8 @@ class Rule:
         where = f"backward of {self.op.name!r}"
         if bar is None:
             raise RuleError(f"{where} gave None for operand {i}, which can be perturbed; give zeros where the derivative is zero")
+        if not hasattr(bar, "shape"):
+            raise RuleError(f"{where} gave a {type(bar).__name__} for operand {i}; expected an array of shape {tuple(x.shape)}")
         if tuple(bar.shape) != tuple(x.shape):
             raise RuleError(f"{where} gave shape {tuple(bar.shape)} for operand {i} of shape {tuple(x.shape)}; did the rule forget sum_to?")
         return bar if bar.dtype == x.dtype else bar.astype(x.dtype)
@@ -137,6 +141,8 @@ class Op:
         self.record = collections.namedtuple(f"{fn.__name__}_residuals", (*self.operand_names, "out", *extra))
         self.rules: dict[str, Rule] = {}
         self.composite_fn: Callable | None = None
+        self.recompute_fn: Callable | None = None
+        self.recompute: Any = None
         self.forward = calm(jax.jit(self.guarded(fn), static_argnames=self.static_names))
         self.primal = self.forward
         if residuals:
@@ -147,9 +153,12 @@ class Op:
         return f"<{self.kind} op {self.name}({', '.join(self.operand_names)})>"
 
     def guarded(self, fn: Callable) -> Callable:
-        """Refuses complex operands; runs while tracing, so it costs nothing afterwards."""
+        """Refuses operands by keyword and complex ones; runs while tracing, so it costs nothing afterwards."""
 
         def forward(*xs, **statics):
+            for name in statics:
+                if name in self.operand_names:
+                    raise OperandError(f"{self.name}: {name!r} is an operand; pass it by position")
             for i, x in enumerate(xs):
                 aval = aval_of(x)
                 if aval is not None and jnp.issubdtype(aval.dtype, jnp.complexfloating):
@@ -173,9 +182,12 @@ class Op:
             if type(x) in OVERRIDES:
                 return x.__apply_op__(self, operands, statics)  # type: ignore[union-attr]
         try:
-            return self.primal(*operands, **statics)
+            y = self.primal(*operands, **statics)
         except (TypeError, ValueError) as error:
             raise self.explain(operands, statics, error) from None if isinstance(error, OperandError) else error
+        if inspect_call is not None:
+            inspect_call(self, operands, y)
+        return y
 
     def explain(self, operands: tuple, statics: dict, error: Exception) -> Exception:
         """A better text for a call that broke the calling law; the error itself where the call was well formed."""
@@ -266,6 +278,17 @@ class Op:
         if self.composite_fn is not None:
             redefined()
         self.composite_fn = fn
+        return fn
+
+    def recomputed(self, fn: Callable) -> Callable:
+        """Say that the output is cheap to have again: `fn(res, *, statics) -> y` from the exact rule's residuals.
+
+        An op that would keep this output for its own backward then keeps nothing; the walk calls `fn` when it gets there.
+        """
+        self.recompute_fn = fn
+        run = lambda res, **statics: fn(res, **{**self.defaults, **statics})
+        run.__name__ = f"{self.name}_again"
+        self.recompute = calm(jax.jit(run, static_argnames=self.static_names))
         return fn
 
 

@@ -1,0 +1,28 @@
+"""`pullback bench import`: what `import pullback` costs beside `import jax`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..parsing import parse
+from .harness import alternating, compared, median, show
+
+TIMED = "import json, time; t = time.perf_counter(); import {}; print(json.dumps(dict(import_s=time.perf_counter() - t)))"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Each import in a fresh process, alternating; medians. `extra_s` is what ours takes beyond `import jax`."""
+
+    rounds: int = 9
+    json: bool = False
+
+
+def main(argv: Sequence[str]) -> int:
+    options = parse(Options, argv, "bench import")
+    programs = {name: (["-c", TIMED.format(module)], False) for name, module in (("pullback", "pullback"), ("jax", "jax"))}
+    lines = alternating(programs, options.rounds)
+    figures = {name: {"import_s": median(rounds, "import_s")} for name, rounds in lines.items()}
+    figures["pullback"]["extra_s"] = round(figures["pullback"]["import_s"] - figures["jax"]["import_s"], 4)
+    result = compared(figures, {"import": "import_s"})
+    show(result, "import", {"import ms": ("import_s", 1e3, ",.0f"), "beyond jax ms": ("extra_s", 1e3, ",.0f")}, options.json)
+    return 0

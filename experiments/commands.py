@@ -1,0 +1,193 @@
+"""What each command of the command line takes and does. A command is a function from its arguments to an exit code."""
+
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple
+
+import tyro
+
+from ..lib import arena
+from ..lib.corpora import NAMED, fetch
+from ..lib.errors import UnknownName, near
+from ..lib.precision import precision
+from . import sample
+from .config import RunConfig
+from .loop import train as train_run
+from .machine import use_device, use_threads
+from .parsing import parse
+from .plot import MISSING, can_plot
+from .presets import preset
+from .progress import progress
+from .run import load_run
+
+BENCHES = {  # name: module of experiments/bench with main(argv)
+    "gpt2-step": "gpt2_step",
+    "eager": "eager",
+    "scan": "scan",
+    "loop": "loop",
+    "import": "import_time",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and how a command runs."""
+
+    device: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """cpu, gpu or tpu, or the i-th of them as in gpu:1; JAX's choice if not given."""
+    threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Keep to so many cores."""
+    arena: Literal["on", "off"] = "on"
+    """Keep memory from step to step (Linux): fewer page faults, faster steps."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a model. The last line printed is the folder of the run."""
+
+    config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = field(default_factory=RunConfig)
+    out: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
+    """The folder of the run, absent or empty; a new runs/PRESET-NNN if not given."""
+    machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Write on from a prompt with the model of a run."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The folder of the run."""
+    prompt: str
+    """The text to go on from."""
+    tokens: int = 200
+    """How many tokens to add."""
+    temperature: float = 0.8
+    """Below 1 the likelier tokens gain; 0 takes the likeliest each time."""
+    top_k: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
+    """Draw among so many likeliest tokens only."""
+    seed: int = 0
+    """Another seed, another text."""
+    machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Fetch a named data set, unless it is there. The last line printed is its file."""
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    """tinyshakespeare."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def train(argv: Sequence[str]) -> int:
+    named = argv[0] if argv and not argv[0].startswith("-") else Train().config.preset
+    given = parse(Train, argv, "train", Train(preset(named)))
+    if given.config.preset != named:  # it came after the options
+        given = parse(Train, argv, "train", Train(preset(given.config.preset)))
+    settle(given.machine)
+    result = train_run(given.config, given.out, progress())
+    if given.machine.json:
+        say(
+            run=str(result.folder),
+            preset=result.config.preset,
+            steps=result.steps,
+            interrupted=result.interrupted,
+            parameters=result.record["parameters"],
+            tokens=result.steps * result.config.tokens_per_step,
+            loss=result.last and result.last.loss,
+            val_loss=result.val_loss,
+            seconds=round(result.seconds, 3),
+            compile_seconds=result.record["step"]["compile_seconds"],
+            sample=result.sample,
+        )
+    else:
+        print(*([result.sample, ""] if result.sample else []), result.folder, sep="\n")
+    if not can_plot():
+        print(MISSING, file=sys.stderr)
+    if result.interrupted:
+        print(f"pullback: interrupted after {result.steps:,} of {result.config.steps:,} steps", file=sys.stderr)
+    return 130 if result.interrupted else 0
+
+
+def generate(argv: Sequence[str]) -> int:
+    given = parse(Generate, argv, "generate")
+    settings: dict[str, Any] = dict(temperature=given.temperature, top_k=given.top_k, seed=given.seed)
+    sample.check(len(given.prompt), given.tokens, **settings)
+    settle(given.machine)
+    config, model, words = load_run(given.run)
+    prompt, show = words.encode(given.prompt), progress()
+    show.start(given.tokens, "token")
+    try:
+        with precision(config.precision):
+            ids = sample.generate(model, prompt, given.tokens, vocabulary=words.vocabulary, watch=show.at, **settings)
+    finally:
+        show.close()
+    text = words.decode(ids)
+    if given.machine.json:
+        say(run=given.run, prompt=given.prompt, text=text, ids=ids.tolist(), **settings)
+    else:
+        print(given.prompt + text)
+    return 0
+
+
+def data(argv: Sequence[str]) -> int:
+    given = parse(Data, argv, "data")
+    show = progress()
+    try:
+        if given.name in NAMED:
+            show.start(NAMED[given.name].size, "bytes")
+        path = fetch(given.name, lambda done, total: show.at(done))
+    finally:
+        show.close()
+    if given.json:
+        say(name=given.name, path=str(path), sha256=NAMED[given.name].sha256, bytes=NAMED[given.name].size)
+    else:
+        print(path)
+    return 0
+
+
+def bench(argv: Sequence[str]) -> int:
+    there = benches()
+    if not argv or argv[0] in ("-h", "--help"):
+        print(f"usage: pullback bench NAME [--help]\n\nNAME: {', '.join(there)}")
+        return 0
+    if argv[0] not in there:
+        raise UnknownName(f"no bench {argv[0]!r}" + near(argv[0], there))
+    return importlib.import_module(there[argv[0]]).main(list(argv[1:])) or 0
+
+
+def benches() -> dict[str, str]:
+    """Name to module of the benches that are there."""
+    folder = f"{__package__}.bench."
+    return {name: folder + module for name, module in BENCHES.items() if importlib.util.find_spec(folder + module)}
+
+
+def settle(machine: Machine) -> None:
+    """In this order: JAX makes its threads, and they their memory, when the first device is asked for."""
+    use_threads(machine.threads)
+    arena.keep(machine.arena == "on")
+    use_device(machine.device)
+
+
+def say(**answer) -> None:
+    print(json.dumps(answer, allow_nan=False))
+
+
+class Command(NamedTuple):
+    run: Callable[[Sequence[str]], int]
+    does: str
+
+
+COMMANDS = {
+    "train": Command(train, "train a model: train [PRESET] [--steps N --model.layers 4 ...] [--out DIR]"),
+    "generate": Command(generate, "write on from a prompt: generate RUN --prompt TEXT"),
+    "data": Command(data, "fetch a named data set: data tinyshakespeare"),
+    "bench": Command(bench, "measure: bench NAME"),
+}

@@ -1,0 +1,169 @@
+"""What a run is: frozen dataclasses, changed by the command line, written to config.json and read back field by field."""
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar, Union
+
+import tyro
+
+from ..lib.errors import ConfigError, UnknownName, near
+from ..lib.precision import POLICIES
+from ..lib.tokens import KINDS
+from ..models.gpt2 import GPT2Config
+
+T = TypeVar("T")
+
+INT32 = 2**31  # seeds and steps are numbers of the compiled step
+DECAYS = ("constant", "linear", "cosine")
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """The learning rate by step: up a line from peak/(warmup + 1), so that the first step moves too, then down to `end`."""
+
+    kind: str = "cosine"
+    """constant, linear or cosine: the way down."""
+    peak: float = 1e-3
+    """Learning rate at the end of the warm-up."""
+    end: float = 1e-4
+    """Learning rate at the last step."""
+    warmup: int = 100
+    """Steps of the warm-up; a run so short that this is more than half of it warms up for half of it."""
+
+
+@dataclass(frozen=True)
+class OptimiserConfig:
+    """AdamW. Only matrices decay."""
+
+    b1: float = 0.9
+    """Memory of the mean of the gradients."""
+    b2: float = 0.99
+    """Memory of the mean of their squares."""
+    eps: float = 1e-8
+    """Added to the root of the latter."""
+    weight_decay: float = 0.1
+    """Fraction of a weight that learning rate 1 takes away in one step."""
+    clip: float = 1.0
+    """Largest norm of all gradients together; 0 for no limit."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides the numbers of a run. The defaults are the baseline that presets differ from."""
+
+    preset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRESET")] = "quick"
+    """What the other settings differ from: quick, shakespeare-char or gpt2-124m (experiments/presets.py)."""
+    data: str = "python-docs"
+    """A corpus: python-docs, the name of a data set, or a UTF-8 text file."""
+    tokeniser: str = "bytes"
+    """bytes or characters."""
+    steps: int = 2000
+    """Updates of the weights."""
+    batch: int = 12
+    """Windows of text per step."""
+    context: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Tokens per window; as many as the model can take if not given."""
+    validate_every: int = 250
+    """Steps between looks at the validation split."""
+    validate_batches: int = 20
+    """About how many batches such a look takes; the last step looks at the whole split."""
+    log_every: int = 10
+    """Steps between lines of metrics.jsonl."""
+    sample_tokens: int = 400
+    """Length of the sample that is written at the end."""
+    seed: int = 0
+    """Decides the first weights, the batches and the dropout."""
+    precision: str = "float32"
+    """float32, tf32 or bfloat16; weights and optimiser stay float32."""
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    model: GPT2Config = field(default_factory=GPT2Config)
+
+    @property
+    def window(self) -> int:
+        """T, the tokens per window."""
+        return self.model.context if self.context is None else self.context
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.batch * self.window
+
+
+def check(config: RunConfig) -> RunConfig:
+    """The config itself, or a ConfigError that names the first setting that cannot be used."""
+    for name in ("steps", "batch", "validate_every", "validate_batches", "log_every"):
+        demand(name, getattr(config, name), lambda n: 1 <= n < INT32, f"from 1 to {INT32 - 1}")
+    demand("sample_tokens", config.sample_tokens, lambda n: 0 <= n < INT32, "0 or more")
+    demand("seed", config.seed, lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
+    among("tokeniser", config.tokeniser, KINDS)
+    among("precision", config.precision, POLICIES)
+    among("schedule.kind", config.schedule.kind, DECAYS)
+    demand("model.eps", config.model.eps, at_least_0, "a finite number, 0 or more")  # its other fields it checks itself
+    demand("context", config.window, lambda n: n >= 1, "at least 1")
+    if config.window > config.model.context:
+        raise ConfigError(f"context is {config.window}; it must be at most model.context, which is {config.model.context}")
+    for name in ("peak", "end"):
+        demand(f"schedule.{name}", getattr(config.schedule, name), at_least_0, "a finite number, 0 or more")
+    demand("schedule.warmup", config.schedule.warmup, lambda n: n >= 0, "0 or more")
+    for name in ("b1", "b2"):
+        demand(f"optimiser.{name}", getattr(config.optimiser, name), lambda x: 0 <= x < 1, "from 0 up to, but not, 1")
+    for name in ("eps", "weight_decay", "clip"):
+        demand(f"optimiser.{name}", getattr(config.optimiser, name), at_least_0, "a finite number, 0 or more")
+    return config
+
+
+def at_least_0(x: float) -> bool:
+    return 0 <= x < math.inf
+
+
+def demand(name: str, value, allowed: Callable[[Any], bool], expected: str) -> None:
+    if not allowed(value):
+        raise ConfigError(f"{name} is {value}; it must be {expected}")
+
+
+def among(name: str, value: str, known: typing.Iterable[str]) -> None:
+    if value not in known:
+        raise UnknownName(f"no {name} {value!r}" + near(value, known))
+
+
+def to_record(config) -> dict[str, Any]:
+    """What config.json holds."""
+    return dataclasses.asdict(config)
+
+
+def from_record(kind: type[T], record: Any, where: str) -> T:
+    """The dataclass `kind` from what JSON held: every field there, none besides, each of its type. `where` is for the error."""
+    if not isinstance(record, dict):
+        raise ConfigError(f"{where}: expected an object with the fields of {kind.__name__}; got {shown(record)}")
+    hints = typing.get_type_hints(kind)
+    for name in record:
+        if name not in hints:
+            raise ConfigError(f"{where}: no field {shown(name)}" + near(name, hints))
+    for name in hints:
+        if name not in record:
+            raise ConfigError(f"{where}: the field {name!r} is missing")
+    return kind(**{name: typed(hint, record[name], f"{where}: {name}") for name, hint in hints.items()})
+
+
+def typed(hint: Any, value: Any, where: str):
+    """The value as the type `hint`: bool, int, float (an integer will do), str, a dataclass, or a union of these and None."""
+    if dataclasses.is_dataclass(hint):
+        return from_record(typing.cast(type, hint), value, where)
+    options = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if type(value) in options:
+        return value
+    if float in options and type(value) is int and abs(value) < 2**53:
+        return float(value)
+    names = " or ".join("null" if option is types.NoneType else option.__name__ for option in options)
+    raise ConfigError(f"{where} is {shown(value)}; expected {names}")
+
+
+def shown(value: Any) -> str:
+    """A stranger's value, short and on one line."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,150 @@
+"""The training loop: batches in, numbers out, and everything that a run leaves behind."""
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Int
+
+from .. import nn
+from ..autograd import Compiled
+from ..lib import arena
+from ..lib.atomic import write_text
+from ..lib.corpora import read_corpus
+from ..lib.precision import precision
+from ..lib.tokens import Tokeniser, TokenStream, split, tokeniser
+from .config import RunConfig, check
+from .interrupt import interruptible
+from .machine import demand_memory
+from .metrics import Log, Metrics
+from .plot import can_plot, plot_loss
+from .progress import Progress, Silent
+from .run import begin, demand_free, make_folder, save_weights
+from .sample import generate
+from .step import Params, State, first_state, schedule_of, template_of, training_step, validation
+
+
+class Result(NamedTuple):
+    """What a run came to: `steps` done of `config.steps`, the last line of metrics and the last validation loss taken."""
+
+    folder: Path
+    config: RunConfig
+    record: dict[str, Any]
+    steps: int
+    last: Metrics | None
+    val_loss: float | None
+    seconds: float
+    sample: str
+
+    @property
+    def interrupted(self) -> bool:
+        return self.steps < self.config.steps
+
+
+class Job(NamedTuple):
+    """A config with its text, its programs and its first state: everything that a run needs before it begins."""
+
+    config: RunConfig
+    words: Tokeniser
+    stream: TokenStream
+    step: Compiled
+    evaluate: Callable[..., float]
+    rate: Callable
+    state: State
+    start: Int[np.ndarray, " 1"]
+    record: dict[str, Any]
+
+
+def prepare(config: RunConfig, show: Progress) -> Job:
+    """Read the corpus, make the weights, compile the step. Nothing is written; what is wrong raises a PullbackError."""
+    corpus = read_corpus(config.data)
+    words = tokeniser(config.tokeniser, corpus.text)
+    config = replace(config, model=replace(config.model, vocab=max(config.model.vocab, words.vocabulary)))
+    training, held_back = split(words.encode(corpus.text), context=config.window)
+    stream = TokenStream(training, config.window, config.batch, config.seed)
+
+    parameters = nn.param_count(template_of(config))
+    least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
+    demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
+    show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {corpus.name}; compiling")
+    step, evaluate, rate = training_step(config), validation(config, held_back), jax.jit(schedule_of(config))
+    state = first_state(config)
+    plan = step.plan(state, *stream.at(0), 0, rate(0))
+    demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
+    record = {
+        "parameters": parameters,
+        "corpus": {"name": corpus.name, "sha256": corpus.sha256, "training_tokens": len(training), "validation_tokens": len(held_back)},
+        "step": {"compile_seconds": round(plan.compile_seconds, 3), "peak_bytes": plan.peak},
+        "device": str(state.params["wte.weight"].device),
+        "arena": arena.status().why,
+        "versions": {name: importlib.metadata.version(name) for name in ("pullback", "jax", "jaxlib", "numpy")},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+    return Job(config, words, stream, step, evaluate, rate, state, training[:1], record)
+
+
+def train(config: RunConfig, out: str | Path | None = None, show: Progress | None = None) -> Result:
+    """A whole run, in the folder `out` or in a new one under runs/.
+
+    Bad settings, data and folders raise a PullbackError before anything is written. Ctrl-C ends the run after the step at
+    work; its picture and its weights so far are written. A loss that is no number raises Diverged, and its metrics stay.
+    """
+    check(config)
+    if out is not None:
+        demand_free(out)
+    show = show or Silent()
+    with precision(config.precision):
+        job = prepare(config, show)
+        folder = make_folder(out, config.preset)
+        begin(folder, job.config, job.words, job.record)
+        log, began = Log(folder, config.tokens_per_step, show), time.perf_counter()
+        show.start(config.steps, "step")
+        try:
+            state, done = run(job, log)
+        finally:
+            show.close()
+            if log.last and can_plot():
+                plot_loss(folder, f"{config.preset}, seed {config.seed}")
+        seconds = time.perf_counter() - began
+        if not any(x.is_deleted() for x in state.params.values()):  # a second Ctrl-C may have hit between two steps
+            save_weights(folder, state.params)
+        sample = write_sample(folder, job, state.params, show) if done == config.steps and config.sample_tokens else ""
+    return Result(folder, job.config, job.record, done, log.last, log.val_loss, seconds, sample)
+
+
+def run(job: Job, log: Log) -> tuple[State, int]:
+    """All steps, or those before a Ctrl-C: (the last state, the number of steps done)."""
+    config, state, done = job.config, job.state, 0
+    try:
+        with interruptible(log.show.note) as stopped:
+            while done < config.steps and not stopped():
+                state, measured = job.step(state, *job.stream.at(done), done, rate := job.rate(done))
+                log.write()  # the line of the step before, while the device is at this one
+                done += 1
+                last, look = done == config.steps, done % config.validate_every == 0
+                if last or look or done == 1 or done % config.log_every == 0 or stopped():
+                    log.hold(done, measured, rate)
+                if last or look:
+                    log.write(lambda params=state.params, part=None if last else config.validate_batches: job.evaluate(params, part))
+            log.write()
+    except KeyboardInterrupt:
+        pass
+    return state, done
+
+
+def write_sample(folder: Path, job: Job, params: Params, show: Progress) -> str:
+    """What the model writes after the first token of its corpus, also in samples.txt."""
+    show.start(job.config.sample_tokens, "token")
+    model = nn.with_parameters(template_of(job.config), params)
+    drawn = generate(model, job.start, job.config.sample_tokens, vocabulary=job.words.vocabulary, seed=job.config.seed, watch=show.at)
+    show.close()
+    text = job.words.decode(np.concatenate([job.start, drawn]))
+    write_text(folder / "samples.txt", text + "\n")
+    return text

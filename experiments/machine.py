@@ -1,0 +1,55 @@
+"""What a command runs on: the device, the number of threads, and whether memory will do."""
+
+import os
+import re
+
+import jax
+
+from ..lib.errors import ConfigError, UnknownName, near
+
+DEVICES = ("cpu", "gpu", "tpu")
+
+
+def use_device(name: str | None) -> None:
+    """Have everything run on `cpu`, `gpu`, `tpu`, or the i-th of them, as in `gpu:1`; `None` is JAX's own choice."""
+    if name is None:
+        return
+    found = re.fullmatch(r"([a-z]+)(?::(\d{1,6}))?", name)
+    if not found or found[1] not in DEVICES:
+        raise UnknownName(f"no device {name!r}; write cpu, gpu or tpu, and :i for the i-th" + near(name.split(":")[0], DEVICES))
+    devices, index = devices_of(found[1]), int(found[2] or 0)
+    if index >= len(devices):
+        there = ", ".join(f"{device.platform}:{i}" for kind in DEVICES for i, device in enumerate(devices_of(kind)))
+        raise ConfigError(f"no device {name!r} on this machine; there are: {there}")
+    jax.config.update("jax_default_device", devices[index])
+
+
+def devices_of(kind: str) -> list:
+    try:
+        return jax.devices(kind)
+    except RuntimeError:
+        return []
+
+
+def use_threads(count: int | None) -> None:
+    """Keep this process, and what it becomes, to `count` cores. To be called before JAX makes its threads."""
+    if count is None:
+        return
+    if not hasattr(os, "sched_setaffinity"):
+        raise ConfigError("threads cannot be set on this system; leave the option out")
+    cores = sorted(os.sched_getaffinity(0))
+    if not 1 <= count <= len(cores):
+        raise ConfigError(f"threads is {count}; this process may use 1 to {len(cores)} cores")
+    os.sched_setaffinity(0, cores[:count])
+
+
+def demand_memory(needed: int, what: str) -> None:
+    """ConfigError where the machine does not have `needed` bytes at all: better than to be killed halfway."""
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if needed > there:
+        raise ConfigError(
+            f"{what} takes {needed / 2**30:,.1f} GiB and this machine has {there / 2**30:,.1f}: take a smaller model or batch"
+        )

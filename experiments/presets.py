@@ -1,0 +1,45 @@
+"""Settings with a name. A preset is a difference from the baseline, `RunConfig()`, or from another preset; never a copy."""
+
+from dataclasses import replace
+
+from ..lib.errors import UnknownName, near
+from ..models.gpt2 import GPT2Config
+from .config import OptimiserConfig, RunConfig, ScheduleConfig
+
+BASELINE = RunConfig()
+
+# nanoGPT's recipe for a CPU, published there at a (sampled) validation loss of 1.88. 804,096 parameters.
+SHAKESPEARE_CHAR = replace(
+    BASELINE,
+    preset="shakespeare-char",
+    data="tinyshakespeare",
+    tokeniser="characters",
+    model=GPT2Config(layers=4, heads=4, width=128, context=64, vocab=65, bias=False),
+)
+
+# About two minutes on two cores, without a network: the Python language reference as bytes.
+QUICK = replace(
+    SHAKESPEARE_CHAR,
+    preset="quick",
+    data=BASELINE.data,
+    tokeniser=BASELINE.tokeniser,
+    model=replace(SHAKESPEARE_CHAR.model, context=128, vocab=256),
+)
+
+# The full model from random weights, for measuring a step and, once its weights can be read, for fine-tuning.
+GPT2_124M = replace(
+    BASELINE,
+    preset="gpt2-124m",
+    batch=4,
+    sample_tokens=64,
+    schedule=ScheduleConfig(peak=6e-4, end=6e-5),
+    optimiser=OptimiserConfig(b2=0.95),
+)
+
+PRESETS = {config.preset: config for config in (QUICK, SHAKESPEARE_CHAR, GPT2_124M)}
+
+
+def preset(name: str) -> RunConfig:
+    if name not in PRESETS:
+        raise UnknownName(f"no preset {name!r}" + near(name, PRESETS))
+    return PRESETS[name]

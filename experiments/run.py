@@ -1,0 +1,156 @@
+"""The folder of a run: what is written while it goes on, what at its end, and how a run is read back.
+
+    config.json        the RunConfig                      metrics.jsonl      a line of numbers every few steps
+    record.json        corpus, versions, sizes            loss.png           their picture
+    tokeniser.json     text to tokens and back            samples.txt        what the model writes
+    model.safetensors  weights by parameter name
+
+Every file but metrics.jsonl is there whole or not at all.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from .. import nn
+from ..lib import tokens
+from ..lib.atomic import reason, replacing, write_json
+from ..lib.errors import ConfigError, PullbackError
+from ..lib.tokens import Tokeniser
+from ..models.gpt2 import GPT2
+from .config import RunConfig, check, from_record, to_record
+from .step import template_of
+
+LIMIT = 32 << 20  # bytes of a JSON file; a vocabulary of every character there is takes a third of it
+
+
+def demand_free(folder: str | Path) -> Path:
+    """A folder that is absent or empty, so that no run is written over another."""
+    folder = Path(folder)
+    try:
+        if folder.is_dir():
+            if any(folder.iterdir()):
+                raise ConfigError(f"the output folder {folder} is not empty; name a new one")
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise ConfigError(f"cannot write into {folder}: no permission")
+        elif os.path.lexists(folder):
+            raise ConfigError(f"the output folder {folder} is a file; name a new folder")
+    except OSError as error:
+        raise ConfigError(f"cannot use the output folder {folder}: {reason(error)}") from None
+    return folder
+
+
+def make_folder(out: str | Path | None, preset: str) -> Path:
+    """The folder `out`, or else the first of runs/PRESET-001, runs/PRESET-002, ... that is not there."""
+    try:
+        if out is not None:
+            demand_free(out).mkdir(parents=True, exist_ok=True)
+            return Path(out)
+        return next_folder(Path("runs"), preset)
+    except OSError as error:
+        raise ConfigError(f"cannot make the output folder {out or 'runs'}: {reason(error)}") from None
+
+
+def next_folder(runs: Path, preset: str) -> Path:
+    runs.mkdir(exist_ok=True)
+    number = 1 + max((int(n) for n in (p.name.removeprefix(f"{preset}-") for p in runs.iterdir()) if n.isdecimal()), default=0)
+    while True:
+        folder = runs / f"{preset}-{number:03d}"
+        try:
+            folder.mkdir()
+            return folder
+        except FileExistsError:  # another process was quicker
+            number += 1
+
+
+def begin(folder: Path, config: RunConfig, tokeniser: Tokeniser, record: dict[str, Any]) -> None:
+    write_json(folder / "config.json", to_record(config))
+    write_json(folder / "tokeniser.json", tokeniser.to_json())
+    write_json(folder / "record.json", record)
+
+
+def save_weights(folder: Path, params: dict[str, jax.Array]) -> None:
+    with replacing(folder / "model.safetensors") as beside:
+        beside.touch()
+        mode = beside.stat().st_mode  # as for any other file; safetensors would let nobody else read it
+        safetensors.numpy.save_file({name: np.asarray(x) for name, x in params.items()}, beside, {"format": "pullback"})
+        beside.chmod(mode)
+
+
+class Loaded(NamedTuple):
+    config: RunConfig
+    model: GPT2
+    tokeniser: Tokeniser
+
+
+def load_run(path: str | Path) -> Loaded:
+    """A run as it was at its end. Nothing in the folder is trusted: sizes are compared before memory is taken for them.
+
+    Raises ConfigError that names the file where one is missing, damaged, or does not fit the others.
+    """
+    folder = Path(path)
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"{folder} is no run: there is no config.json in it; `pullback train` makes one and prints its path")
+    try:
+        config = check(from_record(RunConfig, read_json(folder / "config.json"), "config.json"))
+        tokeniser = tokens.from_json(read_json(folder / "tokeniser.json"))
+        if tokeniser.vocabulary > config.model.vocab:
+            raise ConfigError(f"tokeniser.json has {tokeniser.vocabulary} tokens and the model {config.model.vocab}")
+        return Loaded(config, read_model(folder / "model.safetensors", config), tokeniser)
+    except PullbackError as error:
+        raise ConfigError(f"cannot load the run {folder}: {error}") from None
+
+
+def read_json(path: Path) -> Any:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LIMIT + 1)
+        if len(data) > LIMIT:
+            raise ConfigError(f"{path.name} is larger than {LIMIT:,} bytes")
+        return json.loads(data, object_pairs_hook=once, parse_constant=refused)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path.name}: {reason(error)}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, PullbackError):
+            raise
+        raise ConfigError(f"{path.name} is damaged: {error}") from None
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        raise ConfigError("a JSON object has a field twice")
+    return record
+
+
+def refused(constant: str) -> Any:
+    raise ConfigError(f"{constant} is no JSON")
+
+
+def read_model(path: Path, config: RunConfig) -> GPT2:
+    """The model of `config` with the weights of a safetensors file that holds exactly its parameters."""
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            names = set(file.keys())
+            if config.model.layers > len(names):  # before a template of so many layers is made
+                raise ConfigError(f"{path.name} holds {len(names)} tensors, too few for {config.model.layers} layers")
+            template = template_of(config)
+            wanted = nn.named_parameters(template)
+            for name in sorted(wanted.keys() ^ names):
+                raise ConfigError(f"{path.name} {'lacks' if name in wanted else 'has an unknown'} tensor {name!r}")
+            for name, like in wanted.items():
+                piece = file.get_slice(name)
+                came, expected = (piece.get_dtype(), tuple(piece.get_shape())), ("F32", tuple(like.shape))
+                if came != expected:
+                    raise ConfigError(f"{path.name}: {name} is {came[0]} of shape {came[1]}, expected {expected[0]} of shape {expected[1]}")
+            return nn.with_parameters(template, {name: jax.numpy.asarray(file.get_tensor(name)) for name in wanted})
+    except OSError as error:
+        raise ConfigError(f"cannot read {path.name}: {reason(error)}") from None
+    except safetensors.SafetensorError as error:
+        raise ConfigError(f"{path.name} is damaged: {error}") from None

@@ -1,0 +1,101 @@
+"""One update of the weights, and one look at validation text, each as one compiled program."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Float, Int
+
+from .. import nn
+from ..autograd import Compiled, compile, keys, value_and_grad
+from ..lib.tokens import windows
+from ..models.gpt2 import GPT2
+from .config import RunConfig
+
+Params = dict[str, Array]
+
+
+class State(NamedTuple):
+    """What a step changes: the weights by name and the optimiser's state."""
+
+    params: Params
+    optimiser: Any
+
+
+class Measured(NamedTuple):
+    """What a step says of itself: the loss before its update, and the norm of its gradients before clipping."""
+
+    loss: Float[Array, ""]
+    grad_norm: Float[Array, ""]
+
+
+def template_of(config: RunConfig) -> GPT2:
+    """The model with shapes in place of arrays: what a program needs to know of it, and no memory."""
+    return jax.eval_shape(lambda key: GPT2.init(key, config.model), jax.random.key(0))
+
+
+def first_state(config: RunConfig) -> State:
+    """Weights from the run's seed, and an optimiser that has seen nothing. Not compiled as one: layers share small programs."""
+    params = nn.named_parameters(GPT2.init(jax.random.key(config.seed), config.model))
+    return State(params, optimiser_of(config, jnp.float32(0)).init(params))
+
+
+def schedule_of(config: RunConfig) -> nn.Schedule:
+    """Step, counted from 0, to learning rate."""
+    s = config.schedule
+    warmup = min(s.warmup, config.steps // 2)
+    first = s.peak / (warmup + 1)
+    if s.kind == "constant":
+        return nn.warmup_constant_schedule(first, s.peak, warmup)
+    if s.kind == "linear":
+        return nn.warmup_linear_decay_schedule(first, s.peak, warmup, config.steps, s.end)
+    return nn.warmup_cosine_decay_schedule(first, s.peak, warmup, config.steps, s.end)
+
+
+def optimiser_of(config: RunConfig, learning_rate) -> nn.Optimiser:
+    """AdamW after clipping. The learning rate may be traced: it is the one setting that changes from step to step."""
+    o = config.optimiser
+    adamw = nn.adamw(learning_rate, o.b1, o.b2, o.eps, o.weight_decay, mask=nn.matrices)
+    return nn.chain(nn.clip_by_global_norm(o.clip), adamw) if o.clip else adamw
+
+
+def training_step(config: RunConfig) -> Compiled:
+    """`step(state, inputs, targets, number, learning_rate) -> (state, measured)`; the state that it is given is used up.
+
+    inputs, targets: int32 (B, T). number: of the step, from 0; with the run's seed it decides what dropout drops.
+    """
+    template = template_of(config)
+
+    def step(state: State, inputs: Int[Array, "B T"], targets: Int[Array, "B T"], number, learning_rate):
+        with keys(config.seed, number):
+            loss_of = lambda model: model.loss(inputs, targets, train=True)
+            loss, grads = value_and_grad(loss_of)(nn.with_parameters(template, state.params))
+        updates, optimiser = optimiser_of(config, learning_rate).update(grads, state.optimiser, state.params)
+        return State(nn.apply_updates(state.params, updates), optimiser), Measured(loss, nn.global_norm(grads))
+
+    return compile(step, donate=0)
+
+
+def validation(config: RunConfig, tokens: Int[np.ndarray, " N"]) -> Callable[..., float]:
+    """`evaluate(params, batches=None)`: mean loss over the split, consecutive windows of one context, each target once.
+
+    batches: look at no more than about so many batches, spread evenly; `None` is all of them.
+    """
+    template = template_of(config)
+    batch_loss = compile(lambda params, *batch: nn.with_parameters(template, params).loss(*batch))
+    count = -(-(len(tokens) - 1) // config.tokens_per_step)
+
+    def evaluate(params: Params, batches: int | None = None) -> float:
+        every = 1 if batches is None else max(1, count // batches)
+        total, weight = [], 0.0
+        for i, window in enumerate(windows(tokens, config.window, config.batch)):
+            if i % every == 0:
+                n = float(window.weights.sum())
+                total.append((batch_loss(params, *window), n))  # not waited for: the device has the next one already
+                weight += n
+        return sum(float(loss) * n for loss, n in total) / weight
+
+    return evaluate

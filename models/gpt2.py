@@ -1,0 +1,136 @@
+"""GPT-2: a stack of pre-norm transformer blocks over token and position embeddings, with a tied head.
+
+Axes: B batch, T time, D width, V vocabulary, L layers, H heads.
+
+The initialisation is the one that the paper describes and nanoGPT and transformers carry out: every matrix N(0, 0.02²), the
+projections that write to the residual stream divided by √(2·L), one for each of its additions, biases 0, scales 1. OpenAI's own
+code differs from the paper: it starts positions at N(0, 0.01²) and leaves the projections undivided.
+        Radford et al. 2019, Language models are unsupervised multitask learners, section 2.3
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .. import ops
+from ..autograd import checkpoint, scope
+from ..lib.errors import ConfigError, OperandError
+from ..lib.keys import named_key
+from ..nn import MLP, Dropout, Embedding, LayerNorm, Module, SelfAttention, static, to_compute
+from ..nn.initialisers import normal
+
+
+@dataclass(frozen=True)
+class GPT2Config:
+    """The shape of a GPT-2. The defaults are the smallest of the published ones."""
+
+    vocab: int = 50257
+    context: int = 1024
+    layers: int = 12
+    heads: int = 12
+    width: int = 768
+    bias: bool = True  # of every linear layer and layer norm
+    dropout: float = 0.0  # on the embeddings and on each addition to the residual stream
+    eps: float = 1e-5
+    checkpoint: bool = False  # run each block again in the backward instead of keeping its residuals
+    chunk: int | None = None  # rows of logits that the loss holds at a time; None: what makes 2²⁴ logits
+
+    def __post_init__(self):
+        for name in ("vocab", "context", "layers", "heads", "width"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"GPT-2: {name} is {getattr(self, name)}; expected at least 1")
+        if self.width % self.heads:
+            raise ConfigError(f"GPT-2: {self.heads} heads do not divide the width {self.width}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"GPT-2: dropout {self.dropout}; expected a probability from 0 to below 1")
+        if self.chunk is not None and self.chunk < 1:
+            raise ConfigError(f"GPT-2: chunk is {self.chunk}; expected a number of rows, at least 1")
+
+
+SIZES = {
+    "gpt2-124m": GPT2Config(),
+    "gpt2-355m": GPT2Config(layers=24, heads=16, width=1024),
+    "gpt2-774m": GPT2Config(layers=36, heads=20, width=1280),
+    "gpt2-1558m": GPT2Config(layers=48, heads=25, width=1600),
+}
+
+
+class Block(Module):
+    """h ← h + attn(ln1(h)),   h ← h + mlp(ln2(h))."""
+
+    ln1: LayerNorm
+    attn: SelfAttention
+    ln2: LayerNorm
+    mlp: MLP
+
+    @classmethod
+    def init(cls, key: PRNGKeyArray, config: GPT2Config, dtype: DTypeLike = jnp.float32) -> "Block":
+        norm = LayerNorm.init(config.width, bias=config.bias, eps=config.eps, dtype=dtype)
+        other = LayerNorm.init(config.width, bias=config.bias, eps=config.eps, dtype=dtype)
+        drawn: dict[str, Any] = dict(
+            bias=config.bias,
+            dropout=config.dropout,
+            initialiser=normal(0.02),
+            proj_initialiser=normal(0.02 / math.sqrt(2 * config.layers)),
+            dtype=dtype,
+        )
+        attn = SelfAttention.init(named_key(key, "attn"), config.width, config.heads, causal=True, **drawn)
+        return cls(norm, attn, other, MLP.init(named_key(key, "mlp"), config.width, 4 * config.width, **drawn))
+
+    def __call__(self, h: Float[Array, "B T D"], *, train: bool = False):
+        h = ops.add(h, self.attn(self.ln1(h), train=train))
+        return ops.add(h, self.mlp(self.ln2(h), train=train))
+
+
+class GPT2(Module):
+    """`model(ids)` gives logits, `model.loss(ids, targets)` the mean cross-entropy without ever holding all logits.
+
+    `train=True` turns dropout on, which then needs `pb.keys` (see nn.Dropout); at rate 0 it changes nothing.
+    """
+
+    wte: Embedding
+    wpe: Embedding
+    dropout: Dropout
+    blocks: tuple[Block, ...]
+    ln: LayerNorm
+    config: GPT2Config = static()
+
+    @classmethod
+    def init(cls, key: PRNGKeyArray, config: GPT2Config = GPT2Config(), dtype: DTypeLike = jnp.float32) -> "GPT2":
+        """Each module draws from a key made from its name, so a layer more or less leaves the draws of the others alone."""
+        return cls(
+            Embedding.init(named_key(key, "wte"), config.vocab, config.width, initialiser=normal(0.02), dtype=dtype),
+            Embedding.init(named_key(key, "wpe"), config.context, config.width, initialiser=normal(0.02), dtype=dtype),
+            Dropout(config.dropout),
+            tuple(Block.init(named_key(key, f"blocks.{i}"), config, dtype) for i in range(config.layers)),
+            LayerNorm.init(config.width, bias=config.bias, eps=config.eps, dtype=dtype),
+            config,
+        )
+
+    def features(self, ids: Int[Array, "B T"], *, train: bool = False) -> Float[Array, "B T D"]:
+        """What the head reads: the residual stream after the last block, normalised."""
+        if ids.ndim != 2 or ids.shape[1] > self.config.context:
+            raise OperandError(f"GPT-2 takes ids (batch, time) of at most {self.config.context} tokens, not {ids.shape}")
+        h = ops.add(self.wte(ids), self.wpe.rows(ids.shape[1]))
+        h = self.dropout(h, train=train)
+        for block in self.blocks:
+            h = checkpoint(block)(h, train=train) if self.config.checkpoint else block(h, train=train)
+        return self.ln(h)
+
+    def __call__(self, ids: Int[Array, "B T"], *, train: bool = False) -> Float[Array, "B T V"]:
+        """Logits of the next token after each."""
+        h = self.features(ids, train=train)
+        with scope("head"):
+            return ops.linear(h, to_compute(self.wte.weight))
+
+    def loss(
+        self, ids: Int[Array, "B T"], targets: Int[Array, "B T"], weights: Float[Array, "B T"] | None = None, *, train: bool = False
+    ) -> Float[Array, ""]:
+        """Mean cross-entropy in nats, Σ w·ℓ / Σ w; weights of 0 leave targets out."""
+        h = self.features(ids, train=train)
+        with scope("head"):
+            return ops.linear_softmax_cross_entropy(h, to_compute(self.wte.weight), targets, weights, chunk=self.config.chunk)

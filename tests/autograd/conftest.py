@@ -1,0 +1,48 @@
+"""What the tests of the engine share: float64, a registry to define ops in, and the comparison of two trees."""
+
+import jax
+import numpy as np
+import pytest
+
+from pullback.autograd import graph
+from pullback.ops import op as machinery
+
+
+def gap(ours, theirs) -> float:
+    """The worst ‖a − b‖/‖b‖ over the arrays of two trees of one structure."""
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    worst = 0.0
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs)):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape and a.dtype == b.dtype, f"{a.dtype}{a.shape} against {b.dtype}{b.shape}"
+        assert np.isfinite(b).all()
+        worst = max(worst, float(np.linalg.norm(np.ravel(a - b)) / (np.linalg.norm(np.ravel(b)) or 1.0)))
+    return worst
+
+
+@pytest.fixture(name="gap", scope="session")
+def gap_fixture():
+    return gap
+
+
+@pytest.fixture
+def x64():
+    """Everything in the test is float64; afterwards the flag is what it was."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def registry():
+    """A registry in which a test may define ops; afterwards it is what it was."""
+    before, epoch = dict(machinery.REGISTRY), machinery.EPOCH.value
+    yield machinery.REGISTRY
+    machinery.REGISTRY.clear()
+    machinery.REGISTRY.update(before)
+    machinery.EPOCH.set_global(epoch)
+
+
+@pytest.fixture
+def unexplored(monkeypatch):
+    """As in a process that has made no `pb.tensor`."""
+    monkeypatch.setattr(graph, "explored", False)

@@ -1,0 +1,69 @@
+"""One tiny run that many tests look at, compiled once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from pullback.experiments import loop
+from pullback.experiments.config import OptimiserConfig, RunConfig, ScheduleConfig
+from pullback.experiments.loop import Job, Result, prepare
+from pullback.experiments.progress import Silent
+from pullback.models.gpt2 import GPT2Config
+
+TEXT = "the quick brown fox jumps over the lazy dog. pack my box with five dozen liquor jugs!\n" * 40
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("corpus") / "foxes.txt"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny(corpus) -> RunConfig:
+    """Characters, one layer, 60 steps: a second once it is compiled."""
+    return RunConfig(
+        preset="quick",
+        data=str(corpus),
+        tokeniser="characters",
+        steps=60,
+        batch=8,
+        validate_every=25,
+        validate_batches=2,
+        log_every=10,
+        sample_tokens=20,
+        seed=3,
+        schedule=ScheduleConfig(peak=1e-2, end=1e-3, warmup=10),
+        optimiser=OptimiserConfig(b2=0.95),
+        model=GPT2Config(layers=1, heads=2, width=16, context=16, vocab=1, bias=False),
+    )
+
+
+@pytest.fixture(scope="session")
+def compiled(tiny) -> Job:
+    return prepare(tiny, Silent())
+
+
+@pytest.fixture(scope="session")
+def job(compiled) -> Callable[[], Job]:
+    """The prepared `tiny`, as often as wanted: a step uses its state up."""
+    return lambda: compiled._replace(state=jax.tree.map(jnp.copy, compiled.state))
+
+
+@pytest.fixture
+def prepared(job, monkeypatch) -> None:
+    """`train` finds its programs compiled; what it does before and after is the same."""
+    monkeypatch.setattr(loop, "prepare", lambda config, show: (j := job())._replace(config=replace(config, model=j.config.model)))
+
+
+@pytest.fixture(scope="session")
+def finished(tiny, job, tmp_path_factory) -> Result:
+    """The run of `tiny`, to its end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "prepare", lambda config, show: job())
+        return loop.train(tiny, tmp_path_factory.mktemp("runs") / "finished")

@@ -1,0 +1,270 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from pullback.experiments import commands
+from pullback.experiments.cli import main
+from pullback.experiments.loop import Result
+from pullback.experiments.metrics import Metrics
+from pullback.experiments.presets import preset
+from pullback.experiments.run import load_run
+from pullback.lib.corpora import NAMED
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Commands run in an empty folder, so that what they leave behind can be seen."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """`train` that only says what it was asked to do."""
+    asked = []
+
+    def train(config, out, show):
+        asked.append((config, out))
+        record = {"parameters": 7, "step": {"compile_seconds": 1.5}}
+        return Result("runs/x", config, record, asked[0][0].steps - asked.count("interrupt"), LAST, 2.5, 3.0, "Once upon")
+
+    monkeypatch.setattr(commands, "train_run", train)
+    return asked
+
+
+LAST = Metrics(5, 2.0, 2.5, 1e-3, 1.0, 100.0)
+
+
+def refused(argv, capsys) -> str:
+    """The one line that a command ends in when it is given what it cannot use."""
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("pullback: ") and err.count("\n") == 1, err
+    assert os.listdir() == []
+    return err.removeprefix("pullback: ")
+
+
+BAD = {
+    "command": (["trian"], "no command 'trian'; did you mean 'train'?"),
+    "preset": (["train", "quik"], "no preset 'quik'; did you mean 'quick'?"),
+    "preset after options": (["train", "--steps", "3", "quik"], "no preset 'quik'; did you mean 'quick'?"),
+    "two presets": (["train", "quick", "gpt2-124m"], "nothing takes the word 'gpt2-124m'"),
+    "option": (["train", "--stepz", "3"], "no option --stepz; did you mean '--steps'"),
+    "nested option": (["train", "--model.layer", "3"], "no option --model.layer; did you mean '--model.layers'"),
+    "option of another command": (["data", "tinyshakespeare", "--steps", "3"], "no option --steps"),
+    "no value": (["train", "--steps"], "--steps was given without its value"),
+    "no whole number": (["train", "--steps", "ten"], "--steps: 'ten' is no whole number"),
+    "no number": (["train", "--schedule.peak", "high"], "--schedule.peak: 'high' is no number"),
+    "no yes or no": (["train", "--model.bias", "perhaps"], "invalid choice 'perhaps' for argument '--model.bias'"),
+    "arena": (["train", "--arena", "maybe"], "invalid choice 'maybe' for argument '--arena'"),
+    "steps": (["train", "--steps", "0"], "steps is 0; it must be from 1"),
+    "batch": (["train", "--batch", "-4"], "batch is -4"),
+    "context": (["train", "--context", "0"], "context is 0"),
+    "long context": (["train", "--context", "129"], "context is 129; it must be at most model.context, which is 128"),
+    "heads": (["train", "--model.heads", "3"], "3 heads do not divide the width 128"),
+    "rate": (["train", "--schedule.peak", "nan"], "schedule.peak is nan"),
+    "negative rate": (["train", "--schedule.end=-1"], "schedule.end is -1.0"),
+    "precision": (["train", "--precision", "float23"], "no precision 'float23'; did you mean 'float32'"),
+    "tokeniser": (["train", "--tokeniser", "bpe"], "no tokeniser 'bpe'"),
+    "device": (["train", "--device", "abacus"], "no device 'abacus'; write cpu, gpu or tpu"),
+    "device that is not there": (["train", "--device", "cpu:99"], "no device 'cpu:99' on this machine"),
+    "threads": (["train", "--threads", "0"], "threads is 0"),
+    "corpus": (["train", "--data", "nowhere.txt"], "no corpus or file 'nowhere.txt'"),
+    "out is a file": (["train", "--out", __file__], "is a file; name a new folder"),
+    "out is not empty": (["train", "--out", os.path.dirname(__file__)], "is not empty; name a new one"),
+    "out cannot be made": (["train", "--out", os.path.join(__file__, "run")], "Not a directory"),
+    "generate without a run": (["generate", "--prompt", "x"], "there is no RUN"),
+    "generate without a prompt": (["generate", "somewhere"], "there is no --prompt STR"),
+    "generate without both": (["generate"], "there is no RUN and no --prompt STR"),
+    "empty prompt": (["generate", "somewhere", "--prompt", ""], "the prompt is empty"),
+    "no run": (["generate", "nowhere", "--prompt", "x"], "nowhere is no run: there is no config.json in it"),
+    "no tokens": (["generate", "nowhere", "--prompt", "x", "--tokens", "0"], "tokens is 0"),
+    "temperature": (["generate", "nowhere", "--prompt", "x", "--temperature", "-1"], "temperature is -1.0"),
+    "data set": (["data", "tinyshakespear"], "no data set 'tinyshakespear'; did you mean 'tinyshakespeare'?"),
+    "no data set": (["data"], "there is no NAME"),
+    "bench": (["bench", "gpt3-step"], "no bench 'gpt3-step'"),
+}
+
+
+@pytest.mark.parametrize("argv, says", BAD.values(), ids=BAD)
+def test_bad_input_is_one_line(argv, says, capsys):
+    assert says in refused(argv, capsys)
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        (b"", "is empty"),
+        (b"\xff\xfe\x00", "is not UTF-8"),
+        (b"a short text", "a context of 128 needs 129"),
+        (b"x" * 200, "the validation split has 20 tokens; a context of 128 needs 129"),
+    ],
+)
+def test_a_corpus_that_will_not_do(content, says, capsys, tmp_path_factory):
+    path = tmp_path_factory.mktemp("corpus") / "text.txt"
+    path.write_bytes(content)
+    assert says in refused(["train", "--data", str(path)], capsys)
+
+
+def test_a_prompt_that_the_tokeniser_does_not_know(finished, capsys):
+    assert "the character '%' (U+0025) at position 4" in refused(["generate", str(finished.folder), "--prompt", "100 %"], capsys)
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
+def test_help_lists_the_commands(argv, capsys):
+    assert main(argv) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and all(f"\n  {name} " in out for name in ("train", "generate", "data", "bench"))
+
+
+@pytest.mark.parametrize("command, option", [("train", "--model.layers"), ("generate", "--top-k"), ("data", "--json"), ("bench", "NAME")])
+def test_help_of_a_command(command, option, capsys):
+    assert main([command, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and option in out and f"usage: pullback {command}" in out
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("pullback ")
+
+
+def test_train_takes_a_preset_and_differences(trained, capsys):
+    assert (
+        main(["train", "shakespeare-char", "--steps", "5", "--model.layers=2", "--optimiser.b2", "0.9", "--data", "x", "--out", "there"])
+        == 0
+    )
+    expected = preset("shakespeare-char")
+    expected = replace(expected, steps=5, data="x", model=replace(expected.model, layers=2), optimiser=replace(expected.optimiser, b2=0.9))
+    assert trained == [(expected, "there")]
+
+
+@pytest.mark.parametrize(
+    "argv, expected",
+    [
+        ([], preset("quick")),
+        (["--seed", "4"], replace(preset("quick"), seed=4)),
+        (["--model.heads", "12", "gpt2-124m"], preset("gpt2-124m")),
+        (["gpt2-124m", "--validate_every", "7", "--context", "9"], replace(preset("gpt2-124m"), validate_every=7, context=9)),
+        (["--model.bias", "True"], replace(preset("quick"), model=replace(preset("quick").model, bias=True))),
+    ],
+)
+def test_train_settings(argv, expected, trained):
+    assert main(["train", *argv]) == 0
+    assert trained == [(expected, None)]
+
+
+def test_the_run_is_the_last_line(trained, capsys):
+    assert main(["train", "--steps", "5"]) == 0
+    assert capsys.readouterr().out == "Once upon\n\nruns/x\n"
+
+
+def test_json_is_one_object(trained, capsys):
+    assert main(["train", "--steps", "5", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["run"] == "runs/x" and answer["preset"] == "quick" and answer["steps"] == 5 and not answer["interrupted"]
+    assert answer["tokens"] == 5 * preset("quick").tokens_per_step and answer["parameters"] == 7
+    assert (answer["loss"], answer["val_loss"], answer["sample"]) == (2.0, 2.5, "Once upon")
+
+
+def test_interrupted_is_130(trained, capsys):
+    trained.append("interrupt")
+    trained.insert(0, (preset("quick"), None))
+    assert main(["train"]) == 130
+    out, err = capsys.readouterr()
+    assert out.endswith("runs/x\n") and "interrupted after 1,999 of 2,000 steps" in err
+
+
+def test_without_matplotlib_the_last_word_is_how_to_get_it(trained, capsys, monkeypatch):
+    monkeypatch.setattr(commands, "can_plot", lambda: False)
+    assert main(["train", "--steps", "5"]) == 0
+    out, err = capsys.readouterr()
+    assert out.endswith("runs/x\n") and err.splitlines()[-1].endswith("pip install 'pullback[plots]'")
+
+
+@pytest.mark.parametrize(
+    "error, code, says",
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (MemoryError("no"), 2, "not enough memory"),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes."), 2, "not enough memory"),
+        (PermissionError(13, "Permission denied", "there"), 2, "there: Permission denied"),
+        (BrokenPipeError(), 2, "nobody reads standard output"),
+    ],
+)
+def test_errors_of_the_system(error, code, says, monkeypatch, capsys):
+    def fail(*args):
+        raise error
+
+    monkeypatch.setattr(commands, "train_run", fail)
+    assert main(["train"]) == code
+    err = capsys.readouterr().err
+    assert says in err and err.count("\n") == 1
+
+
+def test_our_own_faults_keep_their_traceback(monkeypatch):
+    def fail(*args):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(commands, "train_run", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["train"])
+
+
+def test_generate(finished, capsys):
+    argv = ["generate", str(finished.folder), "--prompt", "the ", "--tokens", "9", "--seed", "2"]
+    assert main(argv) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("the ") and len(text) == 4 + 9 + 1
+    assert main([*argv, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["prompt"] + answer["text"] + "\n" == text
+    assert len(answer["ids"]) == 9 and answer["seed"] == 2 and answer["run"] == str(finished.folder)
+
+
+def test_data(tmp_path, capsys, monkeypatch, request):
+    folder = request.getfixturevalue("data_folder")
+    monkeypatch.setenv("PULLBACK_DATA", str(folder))
+    assert main(["data", "tinyshakespeare"]) == 0
+    assert capsys.readouterr().out == f"{folder / 'tinyshakespeare.txt'}\n"
+    assert main(["data", "tinyshakespeare", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sha256"] == NAMED["tinyshakespeare"].sha256
+
+
+def pullback(*argv, **options):
+    return subprocess.Popen([sys.executable, "-m", "pullback", *argv], stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_closed_pipe_is_no_traceback():
+    read, write = os.pipe()
+    os.close(read)
+    process = pullback("--help", stdout=write)
+    os.close(write)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2 and err.startswith("pullback: nobody reads standard output") and err.count("\n") == 1
+
+
+def test_train_from_outside_until_ctrl_c(tiny, corpus, tmp_path):
+    """The whole command in a process of its own, ended by a signal: what there is is written, and it is a run."""
+    shape = ["--model.layers", "1", "--model.width", "16", "--model.heads", "2", "--model.context", "16", "--batch", "2"]
+    process = pullback("train", "--json", "--data", str(corpus), "--out", "run", "--steps", "1000000", *shape, stdout=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 240
+        while not (tmp_path / "run" / "metrics.jsonl").exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and "Traceback" not in err
+    answer = json.loads(out)
+    assert answer["run"] == "run" and answer["interrupted"] and 0 < answer["steps"] < 1_000_000
+    assert load_run(tmp_path / "run").config.steps == 1_000_000
+    assert json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])["step"] == answer["steps"]
+    assert (tmp_path / "run" / "loss.png").exists()

@@ -1,0 +1,146 @@
+"""What the tests of ops share: running a case, and two opinions on its rule that know nothing of the rule.
+
+A case is run as an engine would run it: `Op.evaluate` forward, then the rule's compiled program for the operands that can be
+perturbed. Everything here works in float64, inside `with jax.enable_x64(True)`.
+"""
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pullback.ops import op as machinery
+from pullback.ops.op import is_float
+
+LADDER = 2.0 ** -np.arange(18)  # steps of the differences, times the size of x
+NEAR = 2.0**-17 * np.arange(8)  # close points whose high differences show the rounding of f
+
+
+def arrays(values, dtype=None):
+    """Operands as JAX arrays; floats in `dtype`. Python numbers, `None` and keys stay."""
+
+    def one(x):
+        x = np.asarray(x) if isinstance(x, (list, np.generic)) else x
+        if not isinstance(x, np.ndarray):
+            return x
+        return jnp.asarray(x, dtype) if dtype is not None and np.issubdtype(x.dtype, np.floating) else jnp.asarray(x)
+
+    return tuple(map(one, values))
+
+
+def rng_for(case):
+    """The same numbers for a case every time."""
+    return np.random.default_rng(list(f"{case.op.name}/{case.label}".encode()))
+
+
+def mask_of(op, xs):
+    """Which operands can be perturbed: one flag for each, those left out included."""
+    left_out = 0 if op.variadic else len(op.operand_names) - len(xs)
+    return tuple(map(is_float, xs)) + (False,) * left_out
+
+
+def random_like(rng, y):
+    """A random cotangent for an output, `None` for an integer one."""
+    return jnp.asarray(rng.normal(size=y.shape), y.dtype) if is_float(y) else None
+
+
+def run(case, rule="exact", dtype="float64"):
+    """operands, which of them are floats, y, y_bar, x_bars by the rule."""
+    rng = rng_for(case)
+    xs = arrays(case.make(rng), dtype)
+    y, res = case.op.evaluate(*xs, rule=rule, **case.statics)
+    y_bar = tuple(random_like(rng, v) for v in y) if isinstance(y, tuple) else random_like(rng, y)
+    mask = mask_of(case.op, xs)
+    x_bars = case.op.rules[rule].program(mask)(res, y_bar, **case.statics)
+    return SimpleNamespace(case=case, xs=xs, mask=mask[: len(xs)], y=y, y_bar=y_bar, x_bars=x_bars[: len(xs)], rng=rng)
+
+
+def flat(y):
+    return [v for v in (y if isinstance(y, tuple) else (y,)) if is_float(v)]
+
+
+def weighed(ran, y):
+    """⟨ȳ, y⟩ over the float outputs."""
+    bars = [bar for bar in (ran.y_bar if isinstance(ran.y_bar, tuple) else (ran.y_bar,)) if bar is not None]
+    return sum(float(np.vdot(bar, v)) for bar, v in zip(bars, flat(y)))
+
+
+def by_autodiff(ran):
+    """Opinion 1: jax.vjp of the forward. The worst gap, ‖x̄ − x̄'‖/‖x̄'‖, over the operands."""
+    op, statics = ran.case.op, ran.case.statics
+    floats = [x for x, wanted in zip(ran.xs, ran.mask) if wanted]
+
+    def forward(*floats):
+        moved = iter(floats)
+        y = op.fn(*[next(moved) if wanted else x for x, wanted in zip(ran.xs, ran.mask)], **statics)
+        return tuple(flat(y[0] if op.residuals else y))
+
+    bars = tuple(bar for bar in (ran.y_bar if isinstance(ran.y_bar, tuple) else (ran.y_bar,)) if bar is not None)
+    theirs = jax.jit(lambda floats, bars: jax.vjp(forward, *floats)[1](bars))(floats, bars)
+    ours = [bar for bar, wanted in zip(ran.x_bars, ran.mask) if wanted]
+    gaps = [np.linalg.norm(np.ravel(a - b)) / (np.linalg.norm(np.ravel(b)) or 1.0) for a, b in zip(ours, theirs)]
+    return max(gaps, default=0.0)
+
+
+def by_differences(ran, directions=2):
+    """Opinion 2: the slope of t ↦ ⟨ȳ, f(x + t·v)⟩ for random signs v, extrapolated. The worst |claimed − measured| in error bars."""
+    op, statics, worst = ran.case.op, ran.case.statics, 0.0
+    points = [np.asarray(x) for x, wanted in zip(ran.xs, ran.mask) if wanted]
+    bars = [np.asarray(bar) for bar, wanted in zip(ran.x_bars, ran.mask) if wanted]
+    if not sum(x.size for x in points):
+        return worst
+    size = np.sqrt(np.mean(np.concatenate([x.ravel() for x in points]) ** 2)) or 1.0
+    for _ in range(directions):
+        signs = [ran.rng.choice((-size, size), size=x.shape) for x in points]
+
+        def along(t, signs=signs):
+            moved = iter(x + t * v for x, v in zip(points, signs))
+            return weighed(ran, op.primal(*[next(moved) if wanted else x for x, wanted in zip(ran.xs, ran.mask)], **statics))
+
+        slope, bar = extrapolated(along)
+        claimed = sum(float(np.vdot(x_bar, v)) for x_bar, v in zip(bars, signs))
+        worst = max(worst, abs(claimed - slope) / bar)
+    return worst
+
+
+def extrapolated(f):
+    """(f'(0), error bar), by Ridders' table of central differences over halving steps.
+
+    The bar is what neighbours in the table disagree by, plus rounding carried through it. Rounding is measured: the fourth
+    differences of eight close points are nothing else. Entries that are not finite (a pole under a large step) are passed over.
+    """
+    near = np.array([f(t) for t in NEAR])
+    rounding = max(np.max(np.abs(np.diff(near, 4))) / 8, np.finfo(np.float64).eps * np.max(np.abs(near)), 1e-300)
+    slopes = np.array([(f(h) - f(-h)) / (2 * h) for h in LADDER])
+    noise = rounding / LADDER
+    best, bar = np.nan, np.inf
+    for order in range(1, 7):
+        factor = 4.0**order
+        finer = (factor * slopes[1:] - slopes[:-1]) / (factor - 1)
+        noise = (factor * noise[1:] + noise[:-1]) / (factor - 1)
+        errors = np.maximum(np.abs(finer - slopes[1:]), np.abs(finer - slopes[:-1]) / factor) + noise
+        k = np.argmin(np.where(np.isfinite(errors), errors, np.inf))
+        if errors[k] < bar:
+            best, bar = finer[k], errors[k]
+        slopes = finer
+    return best, bar
+
+
+@pytest.fixture(scope="session")
+def judge():
+    """The tools above, by name."""
+    return SimpleNamespace(
+        arrays=arrays, mask=mask_of, run=run, by_autodiff=by_autodiff, by_differences=by_differences, extrapolated=extrapolated
+    )
+
+
+@pytest.fixture
+def registry():
+    """A registry in which a test may define ops: afterwards it is what it was."""
+    before, epoch = dict(machinery.REGISTRY), machinery.EPOCH.value
+    yield machinery.REGISTRY
+    machinery.REGISTRY.clear()
+    machinery.REGISTRY.update(before)
+    machinery.EPOCH.set_global(epoch)
