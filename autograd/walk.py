@@ -87,16 +87,13 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: int = -1, free: bool
             if parent is not None and x_bar is not None:
                 give(parent[0], parent[1], x_bar)
         if free:
-            node.residuals, node.operands, node.parents = FREED, None, ()
+            node.residuals, node.operands, node.parents, node.again = FREED, None, (), ()
     return end
 
 
 def pull(node: Node, y_bars: list, fresh: dict[Node, Any]) -> Sequence:
     """Cotangents of the parents of a node."""
-    if node.residuals is FREED:
-        raise GraphError(
-            f"a second backward() through {node.label!r}, which the first one freed; call backward(retain=True) before the last"
-        )
+    refuse_freed(node)
     watched = node.deeper or any(type(bar) is Tensor for bar in y_bars)
     tracing = any(isinstance(plain(bar), Tracer) for bar in y_bars)
     context: Any = backward_scope(node.scope) if watched or tracing else nullcontext()
@@ -117,6 +114,13 @@ def pull(node: Node, y_bars: list, fresh: dict[Node, Any]) -> Sequence:
             raise type(error)(f"{node.scope}: {error}") from None
 
 
+def refuse_freed(node: Node) -> None:
+    if node.residuals is FREED:
+        raise GraphError(
+            f"a second backward() through {node.label!r}, which the first one freed; call backward(retain=True) before the last"
+        )
+
+
 def residuals_of(node: Node, fresh: dict[Node, Any], y_bar):
     """The residuals of a node, with the operands recomputed that a cheap node gives again.
 
@@ -126,6 +130,7 @@ def residuals_of(node: Node, fresh: dict[Node, Any], y_bar):
     """
     res = fresh.get(node, node.residuals)
     for i, producer in node.again:
+        refuse_freed(producer)
         if producer not in fresh:
             fresh[producer] = producer.residuals if y_bar is None else lax.optimization_barrier((producer.residuals, y_bar))[0]
         value = producer.op.recompute(fresh[producer], **producer.statics)

@@ -22,11 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return complain(str(error))
     except KeyboardInterrupt:
         return complain("interrupted", 130)
-    except BrokenPipeError:
-        if own:  # Python would try again to write the rest when it ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return complain("nobody reads standard output any more; what was not printed is lost, files are not")
     except OSError as error:
+        if own and sys.stdout:  # if it was about standard output, Python would try again when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return complain("nobody reads standard output any more; what was not printed is lost, files are not")
         return complain(f"{error.filename or 'the system'}: {reason(error)}")
     except Exception as error:
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):

@@ -139,10 +139,11 @@ def generate(argv: Sequence[str]) -> int:
 
 def data(argv: Sequence[str]) -> int:
     given = parse(Data, argv, "data")
+    if given.name not in NAMED:
+        raise UnknownName(f"no data set {given.name!r}" + near(given.name, NAMED))
     show = progress()
+    show.start(NAMED[given.name].size, "byte")
     try:
-        if given.name in NAMED:
-            show.start(NAMED[given.name].size, "bytes")
         path = fetch(given.name, lambda done, total: show.at(done))
     finally:
         show.close()

@@ -5,6 +5,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from .machine import demand_memory
 from .metrics import Log, Metrics
 from .plot import can_plot, plot_loss
 from .progress import Progress, Silent
-from .run import begin, demand_free, make_folder, save_weights
+from .run import RUNS, begin, demand_free, demand_writable, make_folder, save_weights
 from .sample import generate
 from .step import Params, State, first_state, schedule_of, template_of, training_step, validation
 
@@ -40,11 +41,8 @@ class Result(NamedTuple):
     last: Metrics | None
     val_loss: float | None
     seconds: float
+    interrupted: bool
     sample: str
-
-    @property
-    def interrupted(self) -> bool:
-        return self.steps < self.config.steps
 
 
 class Job(NamedTuple):
@@ -97,8 +95,7 @@ def train(config: RunConfig, out: str | Path | None = None, show: Progress | Non
     work; its picture and its weights so far are written. A loss that is no number raises Diverged, and its metrics stay.
     """
     check(config)
-    if out is not None:
-        demand_free(out)
+    demand_writable(RUNS) if out is None else demand_free(out)
     show = show or Silent()
     with precision(config.precision):
         job = prepare(config, show)
@@ -107,7 +104,7 @@ def train(config: RunConfig, out: str | Path | None = None, show: Progress | Non
         log, began = Log(folder, config.tokens_per_step, show), time.perf_counter()
         show.start(config.steps, "step")
         try:
-            state, done = run(job, log)
+            state, done, interrupted = run(job, log)
         finally:
             show.close()
             if log.last and can_plot():
@@ -115,12 +112,12 @@ def train(config: RunConfig, out: str | Path | None = None, show: Progress | Non
         seconds = time.perf_counter() - began
         if not any(x.is_deleted() for x in state.params.values()):  # a second Ctrl-C may have hit between two steps
             save_weights(folder, state.params)
-        sample = write_sample(folder, job, state.params, show) if done == config.steps and config.sample_tokens else ""
-    return Result(folder, job.config, job.record, done, log.last, log.val_loss, seconds, sample)
+        sample = "" if interrupted or not config.sample_tokens else write_sample(folder, job, state.params, show)
+    return Result(folder, job.config, job.record, done, log.last, log.val_loss, seconds, interrupted, sample)
 
 
-def run(job: Job, log: Log) -> tuple[State, int]:
-    """All steps, or those before a Ctrl-C: (the last state, the number of steps done)."""
+def run(job: Job, log: Log) -> tuple[State, int, bool]:
+    """All steps, or those before a Ctrl-C: (the last state, the number of steps done, was it interrupted?)."""
     config, state, done = job.config, job.state, 0
     try:
         with interruptible(log.show.note) as stopped:
@@ -132,11 +129,11 @@ def run(job: Job, log: Log) -> tuple[State, int]:
                 if last or look or done == 1 or done % config.log_every == 0 or stopped():
                     log.hold(done, measured, rate)
                 if last or look:
-                    log.write(lambda params=state.params, part=None if last else config.validate_batches: job.evaluate(params, part))
+                    log.write(partial(job.evaluate, state.params, None if last else config.validate_batches))
             log.write()
     except KeyboardInterrupt:
-        pass
-    return state, done
+        return state, done, True
+    return state, done, done < config.steps
 
 
 def write_sample(folder: Path, job: Job, params: Params, show: Progress) -> str:

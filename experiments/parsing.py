@@ -5,6 +5,7 @@ import dataclasses
 import io
 import itertools
 import re
+import textwrap
 import typing
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
@@ -74,13 +75,15 @@ def cause(error: BaseException | None) -> PullbackError | None:
 
 
 def in_one_line(box: str) -> str:
-    """The first section of a box, without its title and its frame."""
-    rows = [re.sub(r"\x1b\[[0-9;]*m|[╭╮╰╯]|^│ | *│$", "", row) for row in box.splitlines()]
-    body = list(itertools.takewhile(lambda row: not row.startswith("──"), filter(str.strip, rows[1:])))
-    missing = [row.strip() for row in body if re.match(r" {4}\S", row)]
-    if missing and body[0].startswith("Missing from"):
+    """The first section of a box, without its title and its frame (of lines, or of blanks where a terminal has no lines)."""
+    rows = [re.sub(r"\x1b\[[0-9;]*m|[╭╮╰╯│]", " ", row).rstrip() for row in box.splitlines()][1:]
+    is_rule = lambda row: not row.strip(" -─")
+    body = list(itertools.takewhile(lambda row: not is_rule(row), itertools.dropwhile(is_rule, rows)))
+    body = textwrap.dedent("\n".join(body)).splitlines() or [box]
+    if body[0].startswith("Missing from"):
+        missing = [row.strip() for row in body if re.match(r" {4}\S", row)]
         return f"there is no {' and no '.join(missing)}"
-    text = re.sub(r"\s+", " ", " ".join(body or rows)).replace(" .", "").strip(" .").removeprefix("Error parsing ")
+    text = re.sub(r"\s+", " ", " ".join(body)).replace(" .", "").strip(" .").removeprefix("Error parsing ")
     for pattern, plain in PLAINER:
         text = pattern.sub(plain, text)
     return text

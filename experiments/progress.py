@@ -58,6 +58,8 @@ class Bar:
 
     def close(self) -> None:
         self.rich.stop()
+        for task in self.rich.task_ids:
+            self.rich.remove_task(task)
 
 
 class Silent:

@@ -27,6 +27,7 @@ from ..models.gpt2 import GPT2
 from .config import RunConfig, check, from_record, to_record
 from .step import template_of
 
+RUNS = Path("runs")
 LIMIT = 32 << 20  # bytes of a JSON file; a vocabulary of every character there is takes a third of it
 
 
@@ -37,12 +38,20 @@ def demand_free(folder: str | Path) -> Path:
         if folder.is_dir():
             if any(folder.iterdir()):
                 raise ConfigError(f"the output folder {folder} is not empty; name a new one")
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise ConfigError(f"cannot write into {folder}: no permission")
         elif os.path.lexists(folder):
             raise ConfigError(f"the output folder {folder} is a file; name a new folder")
     except OSError as error:
         raise ConfigError(f"cannot use the output folder {folder}: {reason(error)}") from None
+    return demand_writable(folder)
+
+
+def demand_writable(folder: Path) -> Path:
+    """A folder that, as far as can be seen, can be made or is there to be written into."""
+    place = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not place.is_dir():
+        raise ConfigError(f"cannot make the output folder {folder}: {place} is a file")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ConfigError(f"cannot make the output folder {folder}: no permission to write into {place}")
     return folder
 
 
@@ -52,9 +61,9 @@ def make_folder(out: str | Path | None, preset: str) -> Path:
         if out is not None:
             demand_free(out).mkdir(parents=True, exist_ok=True)
             return Path(out)
-        return next_folder(Path("runs"), preset)
+        return next_folder(RUNS, preset)
     except OSError as error:
-        raise ConfigError(f"cannot make the output folder {out or 'runs'}: {reason(error)}") from None
+        raise ConfigError(f"cannot make the output folder {out or RUNS}: {reason(error)}") from None
 
 
 def next_folder(runs: Path, preset: str) -> Path:

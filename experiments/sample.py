@@ -5,10 +5,11 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jaxtyping import Int
 
 from .. import nn, ops
-from ..autograd import compile, key, keys
+from ..autograd import Compiled, compile, key, keys
 from ..lib.errors import ConfigError
 from ..models.gpt2 import GPT2
 
@@ -33,30 +34,32 @@ def generate(
     """
     check(len(prompt), tokens, temperature, top_k, seed)
     window = min(model.config.context, len(prompt) + tokens)  # one shape, so one program
-    greedy = temperature == 0
+    params, following = nn.named_parameters(model), next_token(model, vocabulary, top_k)
+    ids = np.zeros(len(prompt) + tokens, np.int32)
+    ids[: len(prompt)] = prompt
+    for number in range(tokens):
+        end = len(prompt) + number
+        start = max(0, end - window)
+        ids[end] = following(params, ids[start : start + window], end - start - 1, np.float32(temperature), seed, number)
+        watch(number + 1)
+    return ids[len(prompt) :]
 
-    @compile
-    def following(params, ids: Int[jax.Array, " T"], last, temperature, number):
+
+def next_token(model: GPT2, vocabulary: int, top_k: int | None) -> Compiled:
+    """`following(params, ids, last, temperature, seed, number) -> id`: what comes after ids[last]. `model` gives the shapes."""
+
+    def following(params, ids: Int[Array, " T"], last, temperature, seed, number):
         bound = nn.with_parameters(model, params)
         h = bound.features(ids[None])[0, last]
         logits = ops.linear(h, nn.to_compute(bound.wte.weight))[:vocabulary].astype(jnp.float32)  # of one position only
         if top_k is not None:
             least = jax.lax.top_k(logits, min(top_k, vocabulary))[0][-1]
             logits = jnp.where(logits < least, -jnp.inf, logits)
-        if greedy:
-            return jnp.argmax(logits)
         with keys(seed, number):
-            return jax.random.categorical(key("sample"), (logits - logits.max()) / temperature)
+            drawn = jax.random.categorical(key("sample"), (logits - logits.max()) / temperature)
+        return jnp.where(temperature > 0, drawn, jnp.argmax(logits))
 
-    params = nn.named_parameters(model)
-    ids = np.zeros(len(prompt) + tokens, np.int32)
-    ids[: len(prompt)] = prompt
-    for number in range(tokens):
-        end = len(prompt) + number
-        start = max(0, end - window)
-        ids[end] = following(params, ids[start : start + window], end - start - 1, np.float32(temperature), number)
-        watch(number + 1)
-    return ids[len(prompt) :]
+    return compile(following)
 
 
 def check(prompt: int, tokens: int, temperature: float, top_k: int | None, seed: int) -> None:

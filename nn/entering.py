@@ -44,7 +44,7 @@ def entering(method: Callable) -> Callable:
         running, scoped = RUNNING.set(Running(self, path, outer)), SCOPE.set(path)
         try:
             name = path.removeprefix(scope).removeprefix(".")
-            if name and any([isinstance(plain(x), Tracer) for x in args]):  # XLA's names are there while tracing only
+            if name and any([isinstance(plain(x), Tracer) for x in (*args, *kwargs.values())]):  # XLA's names are there while tracing only
                 with jax.named_scope(name):
                     return method(self, *args, **kwargs)
             return method(self, *args, **kwargs)

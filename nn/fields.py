@@ -1,11 +1,11 @@
 """What a module declares: the kinds of its fields, read and checked once, when the class is defined.
 
-    class Linear(Module):
-        weight: Float[Array, "out in"] = param()      # trained
-        bias: Float[Array, " out"] | None = param(default=None)
-        running: Float[Array, " out"] = buffer()      # kept and saved, not trained
-        rate: float = static()                        # part of the program's key
-        inner: tuple[Block, ...]                      # modules need no kind
+    class Layer(Module):
+        inner: tuple[Linear, ...]                         # modules need no kind
+        weight: Float[Array, "O I"] = param()             # trained
+        mean: Float[Array, " O"] = buffer()               # kept and saved, not trained
+        rate: float = static()                            # part of the program's key
+        bias: Float[Array, " O"] | None = param(default=None)
 
 A param or buffer is an array, `None` where the annotation allows it, or tuples, lists and dicts of arrays. A field without a
 kind holds modules: one, `None`, or tuples, lists and dicts of them, nested as you like.

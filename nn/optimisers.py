@@ -134,7 +134,7 @@ def adamw(
 
 def correction(decay, count: Int[Array, ""]):
     """1 − decayᵗ, the weight that t steps of a moving mean have gathered; without the cancellation near decay = 1."""
-    return -jnp.expm1(count * jnp.log(decay))
+    return -jnp.expm1(count * jnp.log(jnp.asarray(decay, float)))  # float: the widest enabled, whatever the count is
 
 
 class SGDState(NamedTuple):

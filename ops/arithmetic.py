@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from .identity import cast
 from .op import is_float, primitive
 from .selection import equal, greater, less, where
 from .shape import unbroadcast
@@ -99,10 +100,11 @@ def power(x: Float[Array, "..."], y: Float[Array, "..."]):
 
 @power.rule
 def power_backward(res, z_bar):
-    flat, nought = equal(res.y, 0), equal(res.x, 0)
-    slope = mul(res.y, power(res.x, sub(where(flat, 1.0, res.y), 1.0)))
+    x, y = (cast(v, dtype=res.out.dtype.name) for v in (res.x, res.y))  # y − 1 and log x are rounded as z is
+    flat, nought = equal(y, 0), equal(x, 0)
+    slope = mul(y, power(x, sub(where(flat, 1.0, y), 1.0)))
     x_bar = where(flat, 0.0, mul(z_bar, slope))
-    y_bar = where(nought, 0.0, mul(z_bar, mul(res.out, log(where(nought, 1.0, res.x)))))
+    y_bar = where(nought, 0.0, mul(z_bar, mul(res.out, log(where(nought, 1.0, x)))))
     return unbroadcast(x_bar, res.x), unbroadcast(y_bar, res.y)
 
 

@@ -41,8 +41,8 @@ def attention(
     Key s is allowed for query t if `mask` (true = may attend, broadcast to B, H, T, S) holds and, if `causal`, s ≤ t + query_offset:
     query t stands at position t + query_offset of the keys. With p = exp(z − lse) recomputed, δ = Σ ȳ·y over J:
         v̄ = pᵀ·ȳ,   z̄ = p·(ȳ·vᵀ − δ),   q̄ = c·z̄·k,   k̄ = c·z̄ᵀ·q.
-    Saves the operands and y; residuals: lse. Scores live one block of `block` rows at a time (by default one block below
-    T = 256, else 128 rows) and, if causal, only up to the last key that the block may see. Softmax and sums are held in
+    Saves the operands and y; residuals: lse. Scores are made in blocks of `block` rows (by default one block below T = 256,
+    else 128 rows) and, if causal, only up to the last key that a block may see. Softmax and sums are held in
     `accumulator(dtype)`; products of float32 operands have the precision of the policy in force.
     A query that may attend to nothing gives y = 0 and passes nothing back. Keys that nobody may see must hold finite numbers
     (0·NaN is NaN in a product).        Vaswani et al. 2017, arXiv 1706.03762; Dao et al. 2022, arXiv 2205.14135
@@ -96,7 +96,7 @@ class Block(NamedTuple):
 def query_blocks(queries: int, keys: int, causal: bool, query_offset: int, block: int | None) -> list[Block]:
     """Runs of queries, each with the keys up to the last one that any of them may see."""
     size = block_size(queries, block)
-    ends = [min(start + size, queries) for start in range(0, queries, size)]
+    ends = [min(start + size, queries) for start in range(0, max(queries, 1), size)]
     last = [min(max(end + query_offset, 0), keys) if causal else keys for end in ends]
     return [Block(slice(i * size, end), slice(0, seen)) for i, (end, seen) in enumerate(zip(ends, last))]
 
@@ -104,7 +104,7 @@ def query_blocks(queries: int, keys: int, causal: bool, query_offset: int, block
 def key_blocks(queries: int, keys: int, causal: bool, query_offset: int, block: int | None) -> list[Block]:
     """Runs of keys, each with the queries from the first one that may see any of them."""
     size = block_size(keys, block)
-    starts = range(0, keys, size)
+    starts = range(0, max(keys, 1), size)
     first = [min(max(start - query_offset, 0), queries) if causal else 0 for start in starts]
     return [Block(slice(seen, queries), slice(start, min(start + size, keys))) for start, seen in zip(starts, first)]
 

@@ -217,6 +217,8 @@ class Op:
         """Drop compiled programs."""
         self.forward.program.clear_cache()
         self.primal.program.clear_cache()
+        if self.recompute is not None:
+            self.recompute.program.clear_cache()
         for rule in self.rules.values():
             rule.programs.clear()
 
@@ -285,6 +287,8 @@ class Op:
 
         An op that would keep this output for its own backward then keeps nothing; the walk calls `fn` when it gets there.
         """
+        if self.recompute_fn is not None:
+            redefined()
         self.recompute_fn = fn
         run = lambda res, **statics: fn(res, **{**self.defaults, **statics})
         run.__name__ = f"{self.name}_again"

@@ -66,7 +66,7 @@ def test_the_trap_works(autodiff_raises, planted):
 
 def test_the_trap_reaches_those_who_took_the_function_before(autodiff_raises):
     """`from jax import grad` at the top of a module holds the old function; what that calls is closed too."""
-    with pytest.raises(AssertionError, match="interpreters.ad"):
+    with pytest.raises(AssertionError, match="asked for"):
         TAKEN(jnp.sin)(jnp.float32(1))
 
 
@@ -155,23 +155,23 @@ def names_of_autodiff(source: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for a in node.names:
-                modules[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
-                if a.name.split(".")[0] == "jax" and INTERPRETER & set(a.name.split(".")):
+                parts = a.name.split(".")
+                modules[a.asname or parts[0]] = a.name if a.asname else parts[0]
+                if parts[0] == "jax" and INTERPRETER & set(parts):
                     found.append(f"line {node.lineno}: import {a.name}")
-        if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "jax":
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module and node.module.split(".")[0] == "jax":
             for a in node.names:
                 modules[a.asname or a.name] = f"{node.module}.{a.name}"
-                if a.name in TRANSFORMS | CUSTOM | INTERPRETER or INTERPRETER & set((node.module or "").split(".")):
+                if a.name in TRANSFORMS | CUSTOM | INTERPRETER or INTERPRETER & set(node.module.split(".")):
                     found.append(f"line {node.lineno}: from {node.module} import {a.name}")
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            name = dotted(node, modules)
-            if name.split(".")[0] == "jax" and node.attr in TRANSFORMS | CUSTOM | INTERPRETER:
-                found.append(f"line {node.lineno}: {name}")
-        is_getattr = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr"
-        if is_getattr and isinstance(node.args[1], ast.Constant) and node.args[1].value in TRANSFORMS | CUSTOM:
-            if dotted(node.args[0], modules).split(".")[0] == "jax":
-                found.append(f"line {node.lineno}: getattr of {node.args[1].value}")
+        match node:
+            case ast.Attribute(attr=attr, lineno=line) if attr in TRANSFORMS | CUSTOM | INTERPRETER:
+                if dotted(node, modules).split(".")[0] == "jax":
+                    found.append(f"line {line}: {dotted(node, modules)}")
+            case ast.Call(func=ast.Name(id="getattr"), args=[of, ast.Constant(value=attr), *_], lineno=line):
+                if attr in TRANSFORMS | CUSTOM and dotted(of, modules).split(".")[0] == "jax":
+                    found.append(f"line {line}: getattr of {attr}")
     return found
 
 
@@ -210,6 +210,8 @@ def test_a_planted_name_is_found(source):
     assert len(names_of_autodiff(source)) == 1
 
 
-@pytest.mark.parametrize("source", ["from ..autograd import grad, vjp", "import pullback as pb\npb.grad(f)", "import jax\njax.jit(f)\njax.lax.scan(g)"])
+@pytest.mark.parametrize(
+    "source", ["from ..autograd import grad, vjp", "import pullback as pb\npb.grad(f)", "import jax\njax.jit(f)\njax.lax.scan(g)"]
+)
 def test_our_own_names_are_no_fault(source):
     assert names_of_autodiff(source) == []

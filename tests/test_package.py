@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pullback
-from pullback.ops.op import Op
+from pullback.ops.op import REGISTRY, Op
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = ("lib", "ops", "autograd", "nn", "models", "experiments")
@@ -77,6 +77,15 @@ def test_every_public_name_has_a_docstring(module):
     spoken = [thing for thing in map(vars(face).get, public(face)) if isinstance(thing, (type, Op)) or inspect.isroutine(thing)]
     assert spoken
     assert [thing.__name__ for thing in spoken if not own_text(thing)] == []
+
+
+INSIDE = {"slice", "tie_share", "take_transpose", "take_along_axis_transpose", "index_transpose", "slice_transpose"}  # parts of others
+
+
+def test_every_op_is_exported():
+    import_everything()
+    ours = {op.name for op in REGISTRY.values() if op.__module__.startswith("pullback.ops.")}
+    assert sorted(name for name in ours if not hasattr(pullback.ops, name)) == sorted(INSIDE)
 
 
 def test_every_module_says_what_it_is():

@@ -35,6 +35,8 @@ CASES = [
     Case(attention, "wide values, own scale", qkv(4, 5, j=4), {"scale": 0.3}),
     Case(attention, "one query", qkv(1, 6, b=1), {"causal": True, "query_offset": 5}),
     Case(attention, "no examples", qkv(3, b=0), {"causal": True}),
+    Case(attention, "no queries", qkv(0, 3), {"causal": True}),
+    Case(attention, "no keys", lambda rng: (rng.normal(size=(1, 2, 1, 3)), np.zeros((1, 0, 1, 3)), np.zeros((1, 0, 1, 3)))),
 ]
 
 ROOT = 0.7071067811865475

@@ -158,6 +158,43 @@ def test_redefining_a_composite_reaches_the_second_order(cube):
     close(second(X), 2 * C)
 
 
+def test_redefining_what_has_an_output_again_reaches_programs():
+    @pb.primitive()
+    def factor(x):
+        return 2 * x
+
+    @pb.fused(saves=("x",))
+    def doubled(x):
+        return factor(x)
+
+    @doubled.rule
+    def doubled_backward(res, y_bar):
+        return (2 * y_bar,)
+
+    @doubled.recomputed
+    def doubled_again(res):
+        return factor(res.x)
+
+    gradient = pb.grad(lambda x: ops.sum(ops.pow_constant(doubled(x), exponent=2) * C))
+    jitted = jax.jit(gradient)
+    for program in (gradient, jitted):
+        close(program(X), 8 * X * C)
+
+    @pb.primitive()
+    def factor(x):  # noqa: F811
+        return 3 * x
+
+    for program in (gradient, jitted):
+        close(program(X), 12 * X * C)
+
+    @doubled.recomputed
+    def doubled_yet_again(res):
+        return 5 * res.x
+
+    for program in (gradient, jitted):
+        close(program(X), 20 * X * C)
+
+
 def two_blocks(op):
     """Gradients of op at `blocks.0` and `blocks.1.mlp`, which tell the rules of the two places apart."""
 

@@ -37,5 +37,7 @@ def test_a_bar_keeps_notes_and_leaves_standard_output_alone(capsys):
     show.at(2, "loss 1.5")
     show.note("step 2 [loss] of 3")
     show.close()
+    show.start(5, "token")  # again, without the first
+    show.close()
     out, err = capsys.readouterr()
     assert out == "" and "step 2 [loss] of 3" in err

@@ -47,6 +47,8 @@ def gap(a, b) -> float:
 FORMS = (
     "",  # the form that the bench uses
     "bias=add,scale=add,norm=again,gelu=exp,block=4,soft=late,scores=keep,heads=three,head=gather,chunk=4,embed=rows,block_again=yes",
+    "bias=row,scale=row,gelu=keep,block=4,soft=late,scores=again,order=keys,heads=whole,head=chain,logits=tall,chunk=0",
+    "block=0,soft=divide,order=keys,logits=wide",
 )
 
 
@@ -58,14 +60,17 @@ def test_tuned_equals_plain(load, bias):
         p, x, y = start(load, recipe, jnp.float64)
         zeros = jax.tree.map(jnp.zeros_like, p)
         loss, g = jax.jit(jax.value_and_grad(lambda p: plain.loss_fn(p, x, y, recipe)))(p)
-        after = jax.jit(lambda p, g: plain.adamw(p, g, zeros, zeros, 1.0, recipe.lr, recipe)[0])
+        after, folded = (
+            jax.jit(lambda p, g, f=f: f(p, g, zeros, zeros, 1.0, recipe.lr, recipe)[0]) for f in (plain.adamw, tuned.folded_adamw)
+        )
         for text in FORMS if bias else FORMS[:1]:
             form = tuned.changed(tuned.best(recipe), text)
             loss_tuned, g_tuned = jax.jit(lambda p, form=form: tuned.value_and_grad(p, x, y, recipe, form))(p)
             assert abs(loss_tuned - loss) < 1e-12 * abs(loss)
             assert gap(g_tuned, g) < 1e-10, text
-            change, expected = (jax.tree.map(jnp.subtract, after(p, each), p) for each in (g_tuned, g))
+            change, expected = (jax.tree.map(jnp.subtract, new, p) for new in (after(p, g_tuned), after(p, g)))
             assert gap(change, expected) < 1e-5, text
+        assert gap(folded(p, g), after(p, g)) < 1e-12
 
 
 def test_first_losses_in_float32(load):

@@ -150,8 +150,14 @@ def test_out_must_not_be_taken(tmp_path):
     for path, says in ((tmp_path, "is not empty"), (tmp_path / "file", "is a file"), (tmp_path / "link", "is a file")):
         with pytest.raises(ConfigError, match=says):
             demand_free(path)
-    with pytest.raises(ConfigError, match="cannot make the output folder .*Not a directory"):
+    with pytest.raises(ConfigError, match="cannot make the output folder .* is a file"):
         make_folder(tmp_path / "file" / "run", "quick")
+
+
+def test_a_place_that_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # whoever runs this may be allowed everything
+    with pytest.raises(ConfigError, match="run: no permission to write into"):
+        demand_free(tmp_path / "run")
 
 
 def test_metrics_have_every_field_and_no_nan(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+
 from pullback.lib.atomic import replacing, write_bytes, write_json, write_text
 from pullback.lib.errors import ConfigError
 

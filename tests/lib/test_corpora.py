@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from pullback.lib import corpora
 from pullback.lib.corpora import read_corpus
 from pullback.lib.errors import ConfigError

@@ -11,6 +11,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
 from pullback.lib import corpora
 from pullback.lib.download import download
 from pullback.lib.errors import ConfigError, UnknownName

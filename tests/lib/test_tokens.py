@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pullback.lib import corpora
 from pullback.lib.errors import ConfigError, UnknownName
 from pullback.lib.tokens import Bytes, Characters, TokenStream, from_json, split, tokeniser, windows

@@ -6,8 +6,9 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pullback as pb
 import pytest
+
+import pullback as pb
 from pullback import nn, ops
 from pullback.lib.keys import named_key, root_key
 from pullback.models import GPT2, SIZES, GPT2Config
@@ -107,9 +108,10 @@ def test_names():
 
 def test_logits(x64):
     m, (ids, _, _) = randomised(), batch()
-    wanted = reference_logits(nn.named_parameters(m), ids)
-    assert gap(m(ids), wanted) < 1e-12 and gap(jax.jit(lambda m: m(ids))(m), wanted) < 1e-12
-    assert gap(m(ids[:, :1]), wanted[:, :1]) < 1e-12, "one token, and nothing from the future"
+    wanted = jax.jit(reference_logits)(nn.named_parameters(m), ids)
+    assert gap(m(ids), wanted) < 1e-12
+    first = jax.jit(lambda m, ids: m(ids))(m, ids[:, :1])
+    assert gap(first, wanted[:, :1]) < 1e-12, "one token, and nothing from the future"
 
 
 def loss_of(m, ids, targets, weights, train):
@@ -165,6 +167,10 @@ def test_the_chunk_and_the_weights_of_the_loss(x64):
     m, (ids, targets, weights) = randomised(), batch()
     p, plain = nn.named_parameters(m), jnp.ones((B, T))
     assert gap(m.loss(ids, targets), reference_loss(p, ids, targets, plain)) < 1e-12
+    recorded = []
+    chunked = randomised(dataclasses.replace(CONFIG, chunk=5))
+    jax.eval_shape(lambda: pb.vjp(lambda m: recorded.append(y := m.loss(ids, targets)) or y, chunked)[0])
+    assert recorded[0].node.statics == {"chunk": 5}
     masked = weights.at[0].set(0)
     assert gap(m.loss(ids, targets.at[0].set(-1), masked), reference_loss(p, ids, targets, masked)) < 1e-12
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+
 from pullback import nn
 from pullback.lib.errors import ConfigError
 

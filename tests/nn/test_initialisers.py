@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from pullback.lib.errors import ConfigError, UnknownName
 from pullback.nn import initialisers
 

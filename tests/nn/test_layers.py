@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pullback as pb
 import pytest
+
+import pullback as pb
 from pullback import nn, ops
 from pullback.lib.keys import named_key, root_key
 from pullback.nn import initialisers
@@ -109,7 +110,8 @@ def test_first_values():
     key = jax.random.key(3)
     linear = nn.Linear.init(key, 8, 24)
     np.testing.assert_array_equal(linear.weight, initialisers.lecun_normal()(key, (24, 8)))
-    assert linear.bias.shape == (24,) and not linear.bias.any() and nn.Linear.init(key, 8, 24, bias=False).bias is None
+    np.testing.assert_array_equal(linear.bias, np.zeros(24))
+    assert nn.Linear.init(key, 8, 24, bias=False).bias is None
     np.testing.assert_array_equal(nn.LayerNorm.init(4).scale, np.ones(4))
     assert list(nn.named_parameters(nn.LayerNorm.init(4, scale=False))) == ["bias"] and nn.named_parameters(nn.LayerNorm()) == {}
     embedding = nn.Embedding.init(key, 500, 16)
@@ -124,7 +126,12 @@ def test_first_values():
 def test_parts_draw_from_keys_made_of_their_names():
     key = jax.random.key(3)
     attention, mlp = nn.SelfAttention.init(key, 8, 2), nn.MLP.init(key, 8, 8)
-    for linear, name, shape in ((attention.qkv, "qkv", (24, 8)), (attention.proj, "proj", (8, 8)), (mlp.fc, "fc", (8, 8))):
+    for linear, name, shape in (
+        (attention.qkv, "qkv", (24, 8)),
+        (attention.proj, "proj", (8, 8)),
+        (mlp.fc, "fc", (8, 8)),
+        (mlp.proj, "proj", (8, 8)),
+    ):
         np.testing.assert_array_equal(linear.weight, initialisers.lecun_normal()(named_key(key, name), shape))
 
 
@@ -172,7 +179,7 @@ def test_the_dropouts_of_a_layer_draw_in_its_scope():
     x = random(2, B, T, D, dtype=jnp.float32)
     for m in (attention, mlp):
         with pb.keys(7, 2):
-            y = jax.jit(lambda x, m=m: m(x, train=True))(x)
+            y = m(x, train=True)
         mask = kept("dropout", 0, (B, T, D), 0.5)
         np.testing.assert_allclose(y, jnp.where(mask, 2 * m(x), 0), rtol=1e-5)
 
@@ -198,23 +205,6 @@ class Stack(nn.Module):
 
     def __call__(self, ids):
         return self.head(self.mlp(self.attention(self.norm(self.table(ids)))))
-
-
-def test_precision_policies():
-    m, ids = randomised(lambda: Stack.init(jax.random.key(0))), jnp.asarray([[0, 3, 1, 4], [2, 2, 0, 1]])
-
-    def loss(m):
-        y = ops.cast(m(ids), dtype="float32")
-        return ops.sum(ops.mul(y, y))
-
-    step = jax.jit(pb.grad(loss))
-    exact = step(m)
-    with pb.precision("bfloat16"):
-        y, gradient = jax.eval_shape(m, ids), step(m)
-    assert y.dtype == jnp.bfloat16
-    for name, bar in gradient.items():
-        assert bar.dtype == jnp.float32, "parameters and their gradients stay float32"
-        assert 1e-5 < gap(bar, exact[name]) < 0.1, name
 
 
 def labels(y) -> list[str]:

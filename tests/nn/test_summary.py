@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
+
 from pullback import nn
 
 

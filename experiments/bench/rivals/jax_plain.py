@@ -47,12 +47,18 @@ def loss_fn(p, x, y, recipe: Recipe):
     return (jax.nn.logsumexp(logits, -1) - picked).mean()
 
 
+def clipped(g, recipe: Recipe):
+    """The gradient, scaled down where its global norm is above the recipe's limit."""
+    if not recipe.clip:
+        return g
+    scale = jnp.minimum(1, recipe.clip / jnp.sqrt(sum((a * a).sum() for a in jax.tree.leaves(g))))
+    return jax.tree.map(lambda a: a * scale, g)
+
+
 def adamw(p, g, m, v, t, lr, recipe: Recipe):
     """p ← p − lr·(m̂ / (√v̂ + eps) + decay·p), the decay for matrices only; t counts from 1."""
     b1, b2 = recipe.b1, recipe.b2
-    if recipe.clip:
-        norm = jnp.sqrt(sum((a * a).sum() for a in jax.tree.leaves(g)))
-        g = jax.tree.map(lambda a: a * jnp.minimum(1, recipe.clip / norm), g)
+    g = clipped(g, recipe)
     m = jax.tree.map(lambda a, b: b1 * a + (1 - b1) * b, m, g)
     v = jax.tree.map(lambda a, b: b2 * a + (1 - b2) * b * b, v, g)
 

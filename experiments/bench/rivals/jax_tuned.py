@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax_plain import adamw, measure
+from jax_plain import adamw, clipped, measure
 from recipe import Recipe, from_command_line
 
 
@@ -29,11 +29,15 @@ class Form:
     block: queries per block of attention, each block seeing only the keys up to its own end; 0: one block.
     soft: `divide` normalises the attention weights, `late` divides the weighted sum of values instead.
     scores: `again` computes a block's attention again in the backward, `keep` keeps its weights.
-    heads: `split` cuts one product into q, k and v; `three` makes three products.
+    order: the axes of the scores, `queries` (t, s) or `keys` (s, t).
+    heads: `split` cuts one product into q, k and v and turns each; `whole` turns all before it cuts; `three` makes three
+        products.
     head: `gather` takes the target's logit by index, `chain` by a comparison within the same pass as the softmax.
+    logits: the axes of the logits, `wide` (tokens, V) or `tall` (V, tokens), the latter with head=chain.
     chunk: tokens per chunk of the head, whose logits are computed again in the backward; 0: no chunks.
     embed: `wte` differentiates the lookup of embeddings; `rows` the looked-up rows, adding them to the head's gradient.
     block_again: `yes` keeps only the input of each transformer block.
+    update: AdamW `plain` as in jax_plain.py, or `folded`: its bias corrections in the step size and in eps.
     """
 
     bias: str = "row"
@@ -43,11 +47,14 @@ class Form:
     block: int = 0
     soft: str = "divide"
     scores: str = "again"
+    order: str = "queries"
     heads: str = "split"
     head: str = "chain"
+    logits: str = "wide"
     chunk: int = 0
     embed: str = "wte"
     block_again: str = "no"
+    update: str = "plain"
 
 
 def best(recipe: Recipe) -> Form:
@@ -82,30 +89,38 @@ def gelu(x, form: Form):
     return (jax.checkpoint(smooth) if form.gelu == "again" else smooth)(x)
 
 
-def attend(q, k, v, start: int, soft: str):
+def attend(q, k, v, start: int, form: Form):
     """Queries start .. start + t of a sequence, q (B, H, t, K), over the keys up to their end, k and v (B, H, s, K)."""
-    scores = jnp.einsum("bhtd,bhsd->bhts", q, k) * q.shape[-1] ** -0.5
-    seen = np.arange(start, start + q.shape[2])[:, None] >= np.arange(k.shape[2])
+    queries, keys = np.arange(start, start + q.shape[2]), np.arange(k.shape[2])
+    q = q * q.shape[-1] ** -0.5
+    if form.order == "keys":
+        axis, scores, seen = -2, jnp.einsum("bhsd,bhtd->bhst", k, q), queries >= keys[:, None]
+        weigh = functools.partial(jnp.einsum, "bhst,bhsd->bhtd")
+    else:
+        axis, scores, seen = -1, jnp.einsum("bhtd,bhsd->bhts", q, k), queries[:, None] >= keys
+        weigh = jnp.matmul
     scores = jnp.where(seen, scores, -jnp.inf)
-    if soft == "divide":
-        return jax.nn.softmax(scores, -1) @ v
-    weight = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
-    return weight @ v / weight.sum(-1, keepdims=True)
+    if form.soft == "divide":
+        return weigh(jax.nn.softmax(scores, axis), v)
+    weight = jnp.exp(scores - jax.lax.stop_gradient(scores.max(axis, keepdims=True)))
+    return weigh(weight, v) / weight.sum(axis)[..., None]
 
 
 def attention(x, b, recipe: Recipe, form: Form):
     B, T, H = recipe.batch, recipe.time, recipe.heads
-    if form.heads == "three":
-        w, bias = b["qkv"]
-        parts = zip(jnp.split(w, 3, 1), jnp.split(bias, 3) if bias is not None else (None,) * 3)
-        qkv = [linear(x, p, form) for p in parts]
+    if form.heads == "whole":
+        q, k, v = linear(x, b["qkv"], form).reshape(B, T, 3, H, -1).transpose(2, 0, 3, 1, 4)
     else:
-        qkv = jnp.split(linear(x, b["qkv"], form), 3, -1)
-    q, k, v = (t.reshape(B, T, H, -1).transpose(0, 2, 1, 3) for t in qkv)
+        if form.heads == "three":
+            w, bias = b["qkv"]
+            parts = zip(jnp.split(w, 3, 1), jnp.split(bias, 3) if bias is not None else (None,) * 3)
+            qkv = [linear(x, p, form) for p in parts]
+        else:
+            qkv = jnp.split(linear(x, b["qkv"], form), 3, -1)
+        q, k, v = (t.reshape(B, T, H, -1).transpose(0, 2, 1, 3) for t in qkv)
     size = form.block or T
-    one = functools.partial(attend, soft=form.soft)
-    one = jax.checkpoint(one, static_argnums=(3,)) if form.scores == "again" else one
-    blocks = [one(q[:, :, i : i + size], k[:, :, : i + size], v[:, :, : i + size], i) for i in range(0, T, size)]
+    one = jax.checkpoint(attend, static_argnums=(3, 4)) if form.scores == "again" else attend
+    blocks = [one(q[:, :, i : i + size], k[:, :, : i + size], v[:, :, : i + size], i, form) for i in range(0, T, size)]
     y = jnp.concatenate(blocks, 2).transpose(0, 2, 1, 3).reshape(B * T, -1)
     return linear(y, b["proj"], form)
 
@@ -115,14 +130,16 @@ def transformer_block(h, b, recipe: Recipe, form: Form):
     return h + linear(gelu(linear(layer_norm(h, b["ln2"], form), b["fc"], form), form), b["out"], form)
 
 
-def cross_entropy(x, wte, y, how: str):
+def cross_entropy(x, wte, y, form: Form):
     """Summed over the tokens x (n, C) with targets y (n,)."""
-    logits = x @ wte.T
-    if how == "gather":
+    if form.head == "gather":
+        logits = x @ wte.T
         return (jax.nn.logsumexp(logits, -1) - jnp.take_along_axis(logits, y[:, None], 1)[:, 0]).sum()
-    top = jax.lax.stop_gradient(logits.max(-1, keepdims=True))
-    picked = jnp.where(jax.lax.broadcasted_iota(y.dtype, logits.shape, 1) == y[:, None], logits, 0)
-    return (jnp.log(jnp.exp(logits - top).sum(-1)) + top[:, 0] - picked.sum(-1)).sum()
+    axis = 0 if form.logits == "tall" else 1
+    logits, target = (wte @ x.T, y[None]) if form.logits == "tall" else (x @ wte.T, y[:, None])
+    top = jax.lax.stop_gradient(logits.max(axis, keepdims=True))
+    picked = jnp.where(jax.lax.broadcasted_iota(y.dtype, logits.shape, axis) == target, logits, 0)
+    return (jnp.log(jnp.exp(logits - top).sum(axis)) + top.reshape(-1) - picked.sum(axis)).sum()
 
 
 def loss_of_rows(p, rows, y, recipe: Recipe, form: Form):
@@ -135,8 +152,8 @@ def loss_of_rows(p, rows, y, recipe: Recipe, form: Form):
         h = block(h, b)
     h, y, n = layer_norm(h, p["lnf"], form), y.reshape(-1), form.chunk
     if not n:
-        return cross_entropy(h, p["wte"], y, form.head) / y.size
-    chunk = jax.checkpoint(lambda total, xy: (total + cross_entropy(xy[0], p["wte"], xy[1], form.head), None))
+        return cross_entropy(h, p["wte"], y, form) / y.size
+    chunk = jax.checkpoint(lambda total, xy: (total + cross_entropy(xy[0], p["wte"], xy[1], form), None))
     return jax.lax.scan(chunk, jnp.zeros((), h.dtype), (h.reshape(-1, n, C), y.reshape(-1, n)))[0] / y.size
 
 
@@ -148,13 +165,29 @@ def value_and_grad(p, x, y, recipe: Recipe, form: Form):
     return loss, {**g, "wte": g["wte"].at[x].add(g_rows)}
 
 
+def folded_adamw(p, g, m, v, t, lr, recipe: Recipe):
+    """adamw of jax_plain.py with one division per weight: lr·m̂ / (√v̂ + eps) = lr'·m / (√v + eps')."""
+    b1, b2 = recipe.b1, recipe.b2
+    g = clipped(g, recipe)
+    m = jax.tree.map(lambda a, b: b1 * a + (1 - b1) * b, m, g)
+    v = jax.tree.map(lambda a, b: b2 * a + (1 - b2) * b * b, v, g)
+    root = jnp.sqrt(1 - b2**t)
+    rate, eps = lr * root / (1 - b1**t), recipe.eps * root
+
+    def moved(w, a, b):
+        return w * (1 - lr * (recipe.decay if w.ndim > 1 else 0.0)) - rate * a / (jnp.sqrt(b) + eps)
+
+    return jax.tree.map(moved, p, m, v), m, v
+
+
 def step_of(recipe: Recipe, form: Form) -> Callable:
     """(p, m, v, t, lr, x, y) -> (p, m, v, loss); the first three are donated."""
 
     @functools.partial(jax.jit, donate_argnums=(0, 1, 2))
     def step(p, m, v, t, lr, x, y):
         loss, g = value_and_grad(p, x, y, recipe, form)
-        return *adamw(p, g, m, v, t, lr, recipe), loss
+        update = folded_adamw if form.update == "folded" else adamw
+        return *update(p, g, m, v, t, lr, recipe), loss
 
     return step
 

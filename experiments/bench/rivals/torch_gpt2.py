@@ -1,6 +1,6 @@
 """Rival: one GPT-2 training step in PyTorch on the CPU, float32, fused AdamW, eager or under `torch.compile`.
 
-usage: python torch_gpt2.py eager|compile [--shape gpt2-124m|shakespeare-char] [--batch 4 --time 64 ...]     needs: torch
+usage: python torch_gpt2.py [--mode eager|compile] [--shape gpt2-124m|shakespeare-char] [--batch 4 --time 64 ...]     needs: torch
 """
 # pyright: reportMissingImports=false
 
@@ -80,7 +80,7 @@ def train(model: GPT2, forward: Callable, optimiser: torch.optim.Optimizer, x, y
 
 
 if __name__ == "__main__":
-    recipe, given = from_command_line(__doc__ or "", extra=(("mode", dict(choices=("eager", "compile"))),))
+    recipe, given = from_command_line(__doc__ or "", extra=(("--mode", dict(choices=("eager", "compile"), default="eager")),))
     model = GPT2(recipe)
     load(model, weights(recipe))
     optimiser = optimiser_of(model, recipe)
