@@ -5,7 +5,7 @@ import functools
 import time
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, NoReturn, overload
 
 import jax
 from jax.core import Tracer
@@ -77,14 +77,15 @@ class Compiled:
             return self.blank(args, kwargs)
 
         program.__name__ = self.__name__
+        self.program, self.donate, self.static = program, donate, static
         self.inner = jax.jit(program, donate_argnums=donate, static_argnames=static)  # part of another program
         self.keeping = jax.jit(program, static_argnames=static)
-        self.options = dict(donate_argnums=donate, static_argnames=static)
 
     @functools.cached_property
     def donating(self):
         """The program; made at the first call, for only then is it certain which device JAX runs on."""
-        return jax.jit(self.inner.__wrapped__, compiler_options=OPTIONS.get(jax.default_backend()), **self.options)
+        options = OPTIONS.get(jax.default_backend())
+        return jax.jit(self.program, donate_argnums=self.donate, static_argnames=self.static, compiler_options=options)
 
     def __get__(self, instance, owner=None) -> Any:
         """As a method it is given its object, like any function."""
@@ -115,30 +116,39 @@ class Compiled:
             raise GraphError(
                 f"pb.collecting is open around the compiled {self.__name__}, which cannot see it; open it inside and return it"
             )
-        if debug.watching:
-            return self.checked(*args, **kwargs)
-        nested = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
-        out, notes = (self.inner if nested else self.donating)(*args, **kwargs)
+        out, notes = self.run(args, kwargs)
         matched = MATCHED.get()
         if matched is not None and notes.matched:
             if LEDGER.get() is not None:
                 matched |= notes.matched  # this call is part of a trace that will report
             else:
                 matched.update(pattern for pattern, _ in RULES.value)  # the program's own trace has reported
+        if debug.watching and debug.bad(out):
+            self.blame(args, kwargs)
         return out
 
-    def checked(self, *args, **kwargs):
-        """Keep the arguments; when the result holds a NaN, run it again op by op to name the first one."""
-        out, _ = self.keeping(*args, **kwargs)
-        if debug.bad(out):
-            with setting(SCOPE, ""), setting(KEYS, None):
-                self.f(*args, **kwargs)
-            given = "its arguments hold one already, and " if debug.bad((args, kwargs)) else ""
-            raise debug.NanError(
-                f"{self.__name__} returned a NaN; {given}no op made one when it was run again eagerly: look at what is computed outside "
-                "ops (the optimiser, jax.numpy calls), or at what XLA reorders"
-            )
-        return out
+    def run(self, args: tuple, kwargs: dict) -> tuple[Any, Notes]:
+        """Alone, or as part of the program that is being traced around this call, whose options are its own."""
+        if debug.watching:
+            return self.keeping(*args, **kwargs)
+        if any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs))):
+            return self.inner(*args, **kwargs)
+        try:
+            return self.donating(*args, **kwargs)
+        except ValueError as error:
+            if "compiler_options" not in str(error):
+                raise
+            return self.inner(*args, **kwargs)  # a trace that none of the arguments shows
+
+    def blame(self, args: tuple, kwargs: dict) -> NoReturn:
+        """The result held a NaN: run again op by op, from the arguments that were kept, to name what made the first one."""
+        with setting(SCOPE, ""), setting(KEYS, None):
+            self.f(*args, **kwargs)
+        given = "its arguments hold one already, and " if debug.bad((args, kwargs)) else ""
+        raise debug.NanError(
+            f"{self.__name__} returned a NaN; {given}no op made one when it was run again eagerly: look at what is computed outside ops "
+            "(the optimiser, jax.numpy calls), or at what XLA reorders"
+        )
 
     def plan(self, *args, **kwargs) -> MemoryPlan:
         """The memory plan of the program for these arguments (arrays or their shapes), compiled if it was not yet."""

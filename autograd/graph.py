@@ -133,7 +133,7 @@ class Tensor(Methods):
         return self.value.size
 
     @property
-    def grad(self):
+    def grad(self) -> Any:
         """The cotangent that `backward()` left here; None before, and where nothing arrived."""
         return getattr(self, "_grad", None)
 

@@ -104,7 +104,9 @@ def pull(node: Node, y_bars: list, fresh: dict[Node, Any]) -> Sequence:
         mask = tuple([parent is not None for parent in node.parents])
         try:
             if not watched:
-                return node.rule.program(mask)(residuals_of(node, fresh, y_bar if tracing else None), y_bar, **node.statics)
+                res = residuals_of(node, fresh, y_bar if tracing else None)
+                x_bars = node.rule.program(mask)(res, y_bar, **node.statics)
+                return leaves_last(node, x_bars) if tracing else x_bars
             if node.op.is_fused:
                 return expand(node, y_bar)
             return node.rule.pull(residuals_of(node, fresh, None), y_bar, mask, node.statics)
@@ -136,6 +138,16 @@ def residuals_of(node: Node, fresh: dict[Node, Any], y_bar):
         value = producer.op.recompute(fresh[producer], **producer.statics)
         res = res._replace(**{node.op.operand_names[i]: value})
     return res
+
+
+def leaves_last(node: Node, x_bars: tuple) -> tuple:
+    """The cotangents, those of leaves behind a barrier with the others.
+
+    The others may read a leaf's value (x̄ = ȳ·W), which an optimiser overwrites as soon as it has W̄. Once nothing reads it any
+    more when W̄ is there, XLA updates it in place; else it copies every weight first.
+    """
+    wanted = [parent[0].op is None for parent in node.parents if parent is not None]
+    return lax.optimization_barrier(x_bars) if any(wanted) and not all(wanted) else x_bars
 
 
 def filled(node: Node, y_bars: list) -> tuple:

@@ -98,6 +98,7 @@ def head_chunk(weight, x, labels, share):
     picked = jnp.take(weight, label, 0, mode="clip").astype(dtype)
     z_n = jnp.sum(x * picked, -1, keepdims=True)  # not read from z: then e can be written over z, and d over e
     z = product("nc,vc->nv", x, weight)
+    z_n, z = lax.optimization_barrier((z_n, z))  # z_n has read the weight before W̄ is there: it can be updated in place
     m = jnp.max(z, -1, keepdims=True)
     e = jnp.exp(z - m)
     s = jnp.sum(e, -1, keepdims=True)

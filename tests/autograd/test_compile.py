@@ -188,6 +188,23 @@ def test_a_compiled_function_of_untracked_values_may_be_called_inside_a_recordin
     np.testing.assert_allclose(pb.grad(lambda x: ops.sum(x * weights(X)))(X), jnp.exp(X), rtol=1e-6)
 
 
+def test_a_step_may_be_part_of_any_program():
+    part = pb.compile(ops.exp)
+    wanted = jnp.exp(X)
+    ways = {
+        "compile": lambda: pb.compile(lambda x: part(x))(X),
+        "jit": lambda: jax.jit(lambda x: part(x))(X),
+        "jit of nothing": lambda: jax.jit(lambda: part(X))(),
+        "loop": lambda: jax.lax.fori_loop(0, 2, lambda i, x: part(X), X),
+        "branch": lambda: jax.lax.cond(True, part, pb.compile(lambda x: x), X),
+        "vmap": lambda: jax.vmap(part)(X),
+    }
+    for name, way in ways.items():
+        np.testing.assert_allclose(way(), wanted, rtol=1e-6, err_msg=name)
+    with pb.debug_nans():
+        np.testing.assert_allclose(ways["jit"](), wanted, rtol=1e-6)
+
+
 def test_returning_a_closed_over_tracked_value_is_an_error():
     leak = lambda x: pb.compile(lambda c: x * c)(2.0)
     with pytest.raises(GraphError, match="closed over a tracked value and returned it; pass it as an argument"):

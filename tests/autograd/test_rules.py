@@ -159,9 +159,14 @@ def test_redefining_a_composite_reaches_the_second_order(cube):
 
 
 def test_redefining_what_has_an_output_again_reaches_programs():
-    @pb.primitive()
-    def factor(x):
-        return 2 * x
+    def define(by):
+        @pb.primitive()
+        def factor(x):
+            return by * x
+
+        return factor
+
+    factor = define(2)
 
     @pb.fused(saves=("x",))
     def doubled(x):
@@ -180,10 +185,7 @@ def test_redefining_what_has_an_output_again_reaches_programs():
     for program in (gradient, jitted):
         close(program(X), 8 * X * C)
 
-    @pb.primitive()
-    def factor(x):  # noqa: F811
-        return 3 * x
-
+    factor = define(3)
     for program in (gradient, jitted):
         close(program(X), 12 * X * C)
 

@@ -20,7 +20,7 @@ def array(*shape, seed=0):
 
 
 W, U, X, XS, V = array(3, 3) / 2, array(2, 3, seed=1), array(2, 3, seed=2), array(4, 2, 2, seed=3), array(3, 3, seed=4)
-IDS = np.asarray([2, 0, 1, 2])
+IDS = np.asarray([2, 0, 1, 2], np.int32)
 PARAMETERS = {"w": W, "u": U, "x": X, "xs": XS}
 
 
@@ -208,13 +208,13 @@ def test_bodies(body, gap):
     assert gap(first(X), wanted[0]) < 1e-13
 
 
-def test_values_without_a_derivative(gap):
-    for n in (0, 3):
-        xs = jnp.asarray(array(n, 2, 3))
-        body = lambda ns: lambda c, x: (ns.tanh(c * x), (c, x[0]))
-        theirs = jax.lax.scan(body(jnp), jnp.asarray(X), xs)
-        assert gap(pb.scan(body(ops), X, xs), theirs) < 1e-15
-        assert gap(jax.jit(lambda x, xs: pb.scan(body(ops), x, xs))(X, xs), theirs) < 1e-15
+@pytest.mark.parametrize("n", [0, 3])
+def test_values_without_a_derivative(n, gap):
+    xs = jnp.asarray(array(n, 2, 3))
+    body = lambda ns: lambda c, x: (ns.tanh(c * x), (c, x[0]))
+    theirs = jax.lax.scan(body(jnp), jnp.asarray(X), xs)
+    assert gap(pb.scan(body(ops), X, xs), theirs) < 1e-15
+    assert gap(jax.jit(lambda x, xs: pb.scan(body(ops), x, xs))(X, xs), theirs) < 1e-15
 
 
 REFUSED = {
@@ -224,7 +224,7 @@ REFUSED = {
     "a scalar in xs": (lambda x: pb.scan(lambda c, _: (c, c), x, x[0, 0]), "which has no leading axis to walk along"),
     "numbers in xs": (lambda x: pb.scan(lambda c, _: (c, c), x, [1.0, 2.0]), "xs holds 1.0, which has no leading axis"),
     "no pair": (lambda x: pb.scan(lambda c, _: c, x, jnp.ones(3)), r"the body gave a .*; expected a pair \(carry, y\)"),
-    "another structure": (lambda x: pb.scan(lambda c, _: ((c, c), c), x, jnp.ones(3)), r"carry enters the body with structure PyTreeDef\(\*\)"),
+    "another structure": (lambda x: pb.scan(lambda c, _: ((c, c), c), x, jnp.ones(3)), r"carry enters the body with structure .*\(\*\)"),
     "another shape": (lambda x: pb.scan(lambda c, _: (c[0], None), x, jnp.ones(3)), r"float64\[2, 3\] and leaves it as float64\[3\]"),
     "another dtype": (lambda x: pb.scan(lambda c, _: (c * x, None), jnp.ones((2, 3), "float32"), jnp.ones(3)), r"as float32.*as float64"),
 }  # fmt: skip

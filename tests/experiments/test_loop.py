@@ -19,7 +19,7 @@ from pullback.experiments.progress import Silent
 from pullback.experiments.run import load_run
 from pullback.experiments.step import first_state, schedule_of, template_of, validation
 from pullback.lib.errors import ConfigError
-from pullback.lib.tokens import split
+from pullback.lib.tokens import split, windows
 
 FIELDS = ["step", "loss", "val_loss", "lr", "grad_norm", "tokens_per_s"]
 WRITTEN = {"config.json", "metrics.jsonl", "loss.png", "model.safetensors", "tokeniser.json", "record.json"}
@@ -98,10 +98,14 @@ def test_last_validation_is_the_mean_over_the_whole_split(finished):
 
 def test_a_part_of_the_split_is_spread_over_it(finished):
     config, model, words = load_run(finished.folder)
-    params, evaluate = nn.named_parameters(model), validation(config, held_back(config, words))
-    whole, part = evaluate(params), evaluate(params, 1)
-    assert whole == evaluate(params, 10**6) == finished.val_loss
-    assert part != whole and part == pytest.approx(whole, rel=0.1)
+    config, params, tokens = replace(config, batch=2), nn.named_parameters(model), held_back(config, words)
+    evaluate = validation(config, tokens)
+    assert evaluate(params) == evaluate(params, 10**6) == pytest.approx(finished.val_loss, rel=1e-6)
+    batches = list(windows(tokens, config.window, 2))
+    assert len(batches) == 11
+    shares = [(float(model.loss(*map(jnp.asarray, batch))), batch.weights.sum()) for batch in batches[::3]]
+    expected = sum(loss * weight for loss, weight in shares) / sum(weight for _, weight in shares)
+    assert evaluate(params, 3) == pytest.approx(expected, rel=1e-6)
 
 
 def test_same_seed_same_numbers_one_trace(job, finished, tmp_path):

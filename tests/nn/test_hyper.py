@@ -9,7 +9,7 @@ from pullback import nn
 from pullback.lib.errors import ConfigError, UnknownName
 
 PARAMS = {"w": np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4), "b": np.ones(4, np.float32)}
-GRADS = {"w": np.random.default_rng(0).standard_normal((3, 4), np.float32), "b": np.float32([0.5, -2.0, 3.0, 1.0])}
+GRADS = {"w": np.random.default_rng(0).standard_normal((3, 4), np.float32), "b": np.array([0.5, -2.0, 3.0, 1.0], np.float32)}
 
 
 def test_changing_the_rate_does_not_retrace():
