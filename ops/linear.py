@@ -17,8 +17,7 @@ from .shape import transpose
 def linear(x: Float[Array, "... I"], weight: Float[Array, "O I"], bias: Float[Array, " O"] | None = None):
     """y = x·Wᵀ + b over the last axis of x, whatever stands before it;   W is (out, in).
 
-    x̄ = ȳ·W,   W̄ = ȳᵀ·x,   b̄ = 1ᵀ·ȳ, with the leading axes of x and ȳ taken as one axis of rows.   No residuals.
-    The bias's sum is a product with a row of ones: one pass over ȳ in memory order, held in `accumulator(dtype)`.
+    x̄ = ȳ·W,   W̄ = ȳᵀ·x,   b̄ = Σ ȳ, with the leading axes of x and ȳ taken as one axis of rows.   No residuals.
     Products of float32 operands have the precision of the policy in force.
     """
     if jnp.ndim(weight) != 2 or jnp.ndim(x) == 0 or jnp.shape(x)[-1] != jnp.shape(weight)[1]:
@@ -44,9 +43,12 @@ def as_rows(x: Float[Array, "... D"]) -> Float[Array, "N D"]:
 
 
 def sum_rows(y: Float[Array, "... D"]) -> Float[Array, " D"]:
-    """Σ over the rows as a product with a row of ones, which XLA runs at the speed of memory; its own column sum is slower."""
-    y = as_rows(y)
-    return jnp.matmul(jnp.ones((y.shape[0],), y.dtype), y, precision="highest", preferred_element_type=accumulator(y.dtype))
+    """Σ over the rows, held in `accumulator(dtype)`.
+
+    Not as a product with a row of ones: on a CPU that is somewhat faster (0.1 against 0.16 ms for 256 x 3072 on two cores), but XLA
+    compiles every such product anew, which for GPT-2 is a third of the time to compile, and reuses one column sum.
+    """
+    return jnp.sum(as_rows(y), 0, dtype=accumulator(y.dtype))
 
 
 @linear.composite

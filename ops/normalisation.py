@@ -28,7 +28,7 @@ def layer_norm(
 ):
     """y = x̂·s + b,   x̂ = (x − μ)·r,   r = 1/√(σ² + ε);   μ, σ² mean and variance (divisor D) over the last axis.
 
-    With g = ȳ·s:   x̄ = r·(g − mean g − x̂·mean(g·x̂)),   s̄ = Σ ȳ·x̂,   b̄ = Σ ȳ over the rows, as products with a row of ones.
+    With g = ȳ·s:   x̄ = r·(g − mean g − x̂·mean(g·x̂)),   s̄ = Σ ȳ·x̂,   b̄ = Σ ȳ over the rows.
     Residuals: mean and rstd; x̂ is recomputed, and y for who needs it. The variance is taken in a second pass over centred
     values, so neither a large common offset nor a constant row cancels: such a row gives y = b and r = 1/√ε.
         Ba, Kiros & Hinton 2016, arXiv 1607.06450

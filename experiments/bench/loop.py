@@ -45,7 +45,7 @@ def looped(job: Job, folder: Path) -> float:
     log = Log(folder, job.config.tokens_per_step, Silent())
     jax.block_until_ready(state)
     started = time.perf_counter()
-    state, _ = run(job._replace(state=state, evaluate=lambda params, part=None: 0.0), log)
+    state, *_ = run(job._replace(state=state, evaluate=lambda params, part=None: 0.0), log)
     jax.block_until_ready(state)
     return time.perf_counter() - started
 

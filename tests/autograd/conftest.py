@@ -1,5 +1,7 @@
 """What the tests of the engine share: float64, a registry to define ops in, and the comparison of two trees."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -23,6 +25,12 @@ def gap(ours, theirs) -> float:
 @pytest.fixture(name="gap", scope="session")
 def gap_fixture():
     return gap
+
+
+@pytest.fixture(scope="session")
+def jit():
+    """jax.jit without XLA's late optimisations, which cost more in a test than they save."""
+    return functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True})
 
 
 @pytest.fixture

@@ -49,11 +49,11 @@ def ordered(ns, grad, f, order: int):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_closed_over_and_shared_weights(order, gap):
-    ours, theirs = ordered(ops, pb.grad, OURS, order), jax.jit(ordered(jnp, jax.grad, THEIRS, order))(W)
+def test_closed_over_and_shared_weights(order, gap, jit):
+    ours, theirs = ordered(ops, pb.grad, OURS, order), jit(ordered(jnp, jax.grad, THEIRS, order))(W)
     eager = ours(W)
     assert gap(eager, theirs) < 1e-13
-    assert gap(jax.jit(ours)(W), theirs) < 1e-13
+    assert gap(jit(ours)(W), theirs) < 1e-13
     plain = ordered(ops, pb.grad, shared(ops, gelu, lambda f: f), order)(W)
     assert gap(eager, plain) < 1e-15
 
@@ -67,7 +67,7 @@ def test_the_other_transforms_go_through(gap):
     assert gap(jax.vmap(pb.grad(OURS))(batch), jax.vmap(jax.grad(THEIRS))(batch)) < 1e-13
 
 
-def test_checkpoint_in_checkpoint_and_vjp_inside(gap):
+def test_checkpoint_in_checkpoint_and_vjp_inside(gap, jit):
     def nested(ns, grad, checkpoint, gelu):
         inner = checkpoint(lambda h, w: gelu(ns.matmul(h, w)))
         outer = checkpoint(lambda h, w: ns.tanh(inner(inner(h, w), w)) * w[0])
@@ -75,10 +75,10 @@ def test_checkpoint_in_checkpoint_and_vjp_inside(gap):
         return lambda w: penalised(X, w) + ns.sum(outer(X, w))
 
     ours, theirs = nested(ops, pb.grad, pb.checkpoint, gelu), nested(jnp, jax.grad, jax.checkpoint, jax_gelu)
-    assert gap(pb.grad(ours)(W), jax.jit(jax.grad(theirs))(W)) < 1e-13
+    assert gap(pb.grad(ours)(W), jit(jax.grad(theirs))(W)) < 1e-13
 
 
-def test_levels_meet_in_one_checkpoint(gap):
+def test_levels_meet_in_one_checkpoint(gap, jit):
     """One output depends on the outer value alone, one on both; the inner derivative must not see the first as its own."""
 
     def f(ns, grad, checkpoint):
@@ -91,7 +91,7 @@ def test_levels_meet_in_one_checkpoint(gap):
 
         return grad(outer)
 
-    assert gap(f(ops, pb.grad, pb.checkpoint)(X), jax.jit(f(jnp, jax.grad, jax.checkpoint))(X)) < 1e-13
+    assert gap(f(ops, pb.grad, pb.checkpoint)(X), jit(f(jnp, jax.grad, jax.checkpoint))(X)) < 1e-13
 
 
 BODIES = {
@@ -104,14 +104,14 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_what_a_body_may_return(body, gap):
+def test_what_a_body_may_return(body, gap, jit):
     def loss(ns, checkpoint):
         floats = lambda y: [leaf for leaf in jax.tree.leaves(y) if getattr(leaf, "shape", None) == (2, 3)]
         return lambda x: ns.sum(functools.reduce(lambda a, b: a * b + a, floats(checkpoint(lambda x: BODIES[body](ns, x))(x))) * C)
 
     theirs = jax.grad(loss(jnp, lambda f: f))(X)
     assert gap(pb.grad(loss(ops, pb.checkpoint))(X), theirs) < 1e-14
-    assert gap(jax.jit(pb.grad(loss(ops, pb.checkpoint)))(X), theirs) < 1e-14
+    assert gap(jit(pb.grad(loss(ops, pb.checkpoint)))(X), theirs) < 1e-14
 
 
 def test_what_a_body_may_be_given(gap):

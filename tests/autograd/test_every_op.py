@@ -2,7 +2,7 @@
 
 The oracle is JAX's autodiff of an op's forward, for a fused op of its composite: the Jacobian J of the op and the Hessian H of
 a loss on top of it. What a vjp, a jvp and a product with the Hessian must be follows from these two by NumPy. One program of
-ours and one of theirs per op; without XLA's late optimisations, which would cost more here than they save.
+ours and one of theirs per op.
 """
 
 import jax
@@ -20,7 +20,6 @@ from pullback.ops.op import REGISTRY, Op, is_float
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 ROWS = 2  # iterations of the loop
 
 OPS = [op for op in REGISTRY.values() if op.kind != "constant" and op.__module__.startswith("pullback.")]
@@ -133,11 +132,11 @@ def matrix(blocks, xs) -> np.ndarray:
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-def test_first_and_second_order(op):
+def test_first_and_second_order(op, jit):
     problem = Problem(smallest(op))
     xs, ways = problem.xs, {"plain": problem.plain, "checkpoint": problem.checkpointed, "scan": problem.scanned}
-    ours = jax.jit(lambda xs: {name: problem.everything(f, xs) for name, f in ways.items()}, compiler_options=QUICK)(xs)
-    jacobian, hessian = jax.jit(problem.theirs, compiler_options=QUICK)(xs)
+    ours = jit(lambda xs: {name: problem.everything(f, xs) for name, f in ways.items()})(xs)
+    jacobian, hessian = jit(problem.theirs)(xs)
 
     def same(what: str, ours: np.ndarray, theirs: np.ndarray) -> None:
         assert ours.shape == theirs.shape and np.isfinite(theirs).all() and xs[0].size

@@ -17,7 +17,7 @@ from pullback.experiments.loop import run, train
 from pullback.experiments.metrics import Diverged, Log
 from pullback.experiments.progress import Silent
 from pullback.experiments.run import load_run
-from pullback.experiments.step import first_state, schedule_of, template_of, validation
+from pullback.experiments.step import first_state, schedule_of, template_of, training_step, validation
 from pullback.lib.errors import ConfigError
 from pullback.lib.tokens import split, windows
 
@@ -124,9 +124,19 @@ def test_same_seed_same_numbers_one_trace(job, finished, tmp_path):
 
 def test_another_seed_is_another_run(job):
     config, state = job().config, job().state
+    assert job().stream.seed == config.seed == 3  # batches follow it too
     other = first_state(replace(config, seed=config.seed + 1)).params
     assert all((other[name] != x).any() for name, x in state.params.items() if x.ndim > 1)
     assert all((other[name] == x).all() for name, x in state.params.items() if x.ndim == 1)
+
+
+def test_a_step_drops_out_by_its_number(job):
+    config = replace(job().config, model=replace(job().config.model, dropout=0.5))
+    state, (inputs, targets) = job().state, map(jnp.asarray, job().stream.at(0))
+    step = training_step(config)
+    losses = [float(step(jax.tree.map(jnp.copy, state), inputs, targets, number, 0.0)[1].loss) for number in (4, 4, 5)]
+    kept = float(nn.with_parameters(template_of(config), state.params).loss(inputs, targets))
+    assert losses[0] == losses[1] and len({kept, *losses}) == 3
 
 
 def test_one_step_without_a_sample(tiny, tmp_path, prepared):
