@@ -108,7 +108,7 @@ def train(argv: Sequence[str]) -> int:
             sample=result.sample,
         )
     else:
-        print(*([result.sample, ""] if result.sample else []), result.folder, sep="\n")
+        print(*([visible(result.sample), ""] if result.sample else []), result.folder, sep="\n")
     if not can_plot():
         print(MISSING, file=sys.stderr)
     if result.interrupted:
@@ -133,7 +133,7 @@ def generate(argv: Sequence[str]) -> int:
     if given.machine.json:
         say(run=given.run, prompt=given.prompt, text=text, ids=ids.tolist(), **settings)
     else:
-        print(given.prompt + text)
+        print(visible(given.prompt + text))
     return 0
 
 
@@ -175,6 +175,13 @@ def settle(machine: Machine) -> None:
     use_threads(machine.threads)
     arena.keep(machine.arena == "on")
     use_device(machine.device)
+
+
+def visible(text: str) -> str:
+    """On a terminal without control characters, which a model of bytes writes too; elsewhere as it is."""
+    if not sys.stdout.isatty():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
 
 
 def say(**answer) -> None:

@@ -227,6 +227,13 @@ def test_generate(finished, capsys):
     assert len(answer["ids"]) == 9 and answer["seed"] == 2 and answer["run"] == str(finished.folder)
 
 
+def test_a_terminal_gets_no_control_characters(capsys, monkeypatch):
+    text = "a\x1b[2Jb\tc\nd\x9b"
+    assert commands.visible(text) == text
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert commands.visible(text) == "a\ufffd[2Jb\tc\nd\ufffd"
+
+
 def test_data(tmp_path, capsys, monkeypatch, request):
     folder = request.getfixturevalue("data_folder")
     monkeypatch.setenv("PULLBACK_DATA", str(folder))
