@@ -6,7 +6,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 # $(call need,code,text): end here, in one line, unless this interpreter runs the code.
 need = $(if $(shell $(PYTHON) -c '$(1); print(1)' 2>/dev/null),,$(error $(2)))

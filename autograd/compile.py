@@ -61,8 +61,9 @@ class Notes:
 
 
 # XLA for CPUs takes barriers out before it merges equal computations: what a backward recomputes behind one would be merged
-# with the forward's and kept. Without that pass they hold, through to the schedule.
-OPTIONS = {"cpu": {"xla_disable_hlo_passes": "cse_barrier_expander"}}
+# with the forward's and kept. Without that pass they hold, through to the schedule. Small loops must then stay loops: the other
+# form that XLA gives them, a call, cannot hold a barrier, and compiling it ends the process.
+OPTIONS = {"cpu": {"xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting"}}
 
 
 class Compiled:

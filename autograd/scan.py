@@ -15,7 +15,7 @@ from jax import lax
 from jax.core import Tracer
 
 from ..lib.errors import OperandError
-from ..ops import add, astype, index, stack
+from ..ops import add, astype, stack, unstack
 from ..ops.op import is_float
 from .checkpoint import checkpoint, rerun_node, snapshot
 from .collect import Collector
@@ -95,9 +95,11 @@ def traced(tree) -> bool:
 
 def unrolled(step: Callable, carry, xs, n: int, reverse: bool):
     rows = []
+    flat, tree = jax.tree.flatten(xs)
+    with machinery():
+        columns = [unstack(x) for x in flat]  # not x[i]: each row's cotangent would be as large as x
     for i in reversed(range(n)) if reverse else range(n):
-        with machinery():
-            x = jax.tree.map(lambda x, i=i: index(x, i), xs)
+        x = tree.unflatten([column[i] for column in columns])
         after, y = checkpoint(step, row=(i, n))(carry, (jnp.int32(i), x))
         after = arrays(after)
         matched(carry, after)

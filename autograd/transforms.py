@@ -98,8 +98,10 @@ def seeds_for(outputs: Sequence, tree, y_bar, what: str = "cotangent") -> list:
             raise OperandError(f"{what} {i} has shape {got.shape}; the value that it belongs to has shape {tuple(y.shape)}")
         if not jnp.issubdtype(got.dtype, jnp.floating):
             raise OperandError(f"{what} {i} is {got.dtype}; a {what} is a float array")
-        if got.dtype != y.dtype or not hasattr(seed, "astype"):
-            flat[i] = seed.astype(y.dtype) if hasattr(seed, "astype") else jnp.asarray(seed, y.dtype)
+        if isinstance(seed, (int, float)):
+            flat[i] = jnp.asarray(seed, y.dtype)
+        elif got.dtype != y.dtype:
+            flat[i] = seed.astype(y.dtype)
     return flat
 
 

@@ -37,8 +37,8 @@ def plot_loss(folder: Path, title: str) -> None:
 
 
 def smoothed(values) -> list[float]:
-    """A moving mean that forgets over a twentieth of the curve, without the pull of its start."""
-    keep = 1 - 1 / max(1, len(values) / 20)
+    """A moving mean that forgets over a fiftieth of the curve, without the pull of its start."""
+    keep = 1 - 1 / max(1, len(values) / 50)
     mean, weight, out = 0.0, 0.0, []
     for value in values:
         mean, weight = keep * mean + (1 - keep) * value, keep * weight + (1 - keep)

@@ -21,8 +21,9 @@ def main(argv: Sequence[str]) -> int:
     options = parse(Options, argv, "bench import")
     programs = {name: (["-c", TIMED.format(module)], False) for name, module in (("pullback", "pullback"), ("jax", "jax"))}
     lines = alternating(programs, options.rounds)
-    figures = {name: {"import_s": median(rounds, "import_s")} for name, rounds in lines.items()}
-    figures["pullback"]["extra_s"] = round(figures["pullback"]["import_s"] - figures["jax"]["import_s"], 4)
+    taken = {name: median(rounds, "import_s") or 0.0 for name, rounds in lines.items()}
+    figures: dict[str, dict] = {name: {"import_s": seconds} for name, seconds in taken.items()}
+    figures["pullback"]["extra_s"] = round(taken["pullback"] - taken["jax"], 4)
     result = compared(figures, {"import": "import_s"})
     show(result, "import", {"import ms": ("import_s", 1e3, ",.0f"), "beyond jax ms": ("extra_s", 1e3, ",.0f")}, options.json)
     return 0

@@ -205,6 +205,26 @@ def test_a_step_may_be_part_of_any_program():
         np.testing.assert_allclose(ways["jit"](), wanted, rtol=1e-6)
 
 
+def test_barriers_hold_in_small_loops_and_branches():
+    """Where XLA would make a loop or a branch a function of its own, a barrier in it has to be compiled all the same."""
+    calm = lambda x: pb.checkpoint(lambda x: ops.tanh(ops.gelu(x) * x))(x)
+
+    def loop(x):
+        return pb.scan(lambda carry, row: (calm(carry), carry * row), x[0], x)[1]
+
+    programs = [
+        lambda x: ops.barrier(x) * 2,
+        lambda x: jax.lax.fori_loop(0, 3, lambda i, c: ops.barrier(c) * 2, x),
+        lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: ops.barrier(jnp.abs(c)) * 2 + 1, x),
+        lambda x: jax.lax.cond(x.sum() > 0, lambda x: ops.barrier(x) * 2, lambda x: ops.barrier(-x) * 2, x),
+        pb.grad(lambda x: ops.sum(loop(x))),
+        pb.grad(lambda x: ops.sum(pb.scan(lambda c, row: (loop(c), None), x, x)[0])),
+        lambda x: jax.vmap(pb.grad(lambda x: ops.sum(calm(x))))(x),
+    ]
+    for f in programs:
+        np.testing.assert_allclose(pb.compile(f)(X[:3, :5]), jax.jit(f)(X[:3, :5]), rtol=1e-5, atol=1e-6)
+
+
 def test_returning_a_closed_over_tracked_value_is_an_error():
     leak = lambda x: pb.compile(lambda c: x * c)(2.0)
     with pytest.raises(GraphError, match="closed over a tracked value and returned it; pass it as an argument"):

@@ -67,7 +67,7 @@ BAD = {
     "steps": (["train", "--steps", "0"], "steps is 0; it must be from 1"),
     "batch": (["train", "--batch", "-4"], "batch is -4"),
     "context": (["train", "--context", "0"], "context is 0"),
-    "long context": (["train", "--context", "129"], "context is 129; it must be at most model.context, which is 128"),
+    "long context": (["train", "--context", "65"], "context is 65; it must be at most model.context, which is 64"),
     "heads": (["train", "--model.heads", "3"], "3 heads do not divide the width 128"),
     "rate": (["train", "--schedule.peak", "nan"], "schedule.peak is nan"),
     "negative rate": (["train", "--schedule.end=-1"], "schedule.end is -1.0"),
@@ -103,8 +103,8 @@ def test_bad_input_is_one_line(argv, says, capsys):
     [
         (b"", "is empty"),
         (b"\xff\xfe\x00", "is not UTF-8"),
-        (b"a short text", "a context of 128 needs 129"),
-        (b"x" * 200, "the validation split has 20 tokens; a context of 128 needs 129"),
+        (b"a short text", "a context of 64 needs 65"),
+        (b"x" * 200, "the validation split has 20 tokens; a context of 64 needs 65"),
     ],
 )
 def test_a_corpus_that_will_not_do(content, says, capsys, tmp_path_factory):
@@ -177,7 +177,7 @@ def test_json_is_one_object(trained, capsys):
 def test_interrupted_is_130(trained, capsys):
     assert main(["train", "--seed", str(STOPPED)]) == 130
     out, err = capsys.readouterr()
-    assert out.endswith("runs/x\n") and "interrupted after 5 of 2,000 steps" in err
+    assert out.endswith("runs/x\n") and "interrupted after 5 of 3,000 steps" in err
 
 
 def test_without_matplotlib_the_last_word_is_how_to_get_it(trained, capsys, monkeypatch):

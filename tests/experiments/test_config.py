@@ -93,7 +93,7 @@ def test_whole_numbers_are_floats_too():
         (dict(steps=0), "steps is 0"),
         (dict(batch=-1), "batch is -1"),
         (dict(context=0), "context is 0"),
-        (dict(context=129), "context is 129; it must be at most model.context, which is 128"),
+        (dict(context=65), "context is 65; it must be at most model.context, which is 64"),
         (dict(validate_every=0), "validate_every is 0"),
         (dict(validate_batches=0), "validate_batches is 0"),
         (dict(log_every=0), "log_every is 0"),
