@@ -164,7 +164,7 @@ def closing(f: Callable, argnums: int | tuple[int, ...], args: tuple, kwargs: di
         if not any(map(can_be_perturbed, leaves)):
             came = getattr(leaves[0], "dtype", type(leaves[0]).__name__) if leaves else "empty"
             raise OperandError(f"argument {i} is {came}: nothing in it can be perturbed; cast it to a float dtype first")
-        which.append(i % len(args))
+        which.append(i)
 
     def closed(*sub):
         full = list(args)
@@ -225,7 +225,7 @@ def hvp(f: Callable, primals: Sequence, tangents: Sequence):
 def jacobian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """∂y/∂x, shape (*y.shape, *x.shape); trees give trees: y's structure with x's structure inside.
 
-    One pullback per element of y: under jax.vmap, or one after the other where an outer level watches.
+    One pullback per element of y: under jax.vmap, or one after the other where y is tracked by an outer level.
     """
 
     def run(*args, **kwargs):
@@ -250,7 +250,7 @@ def jacobian(f: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
             if y.size == 0:
                 return jax.tree.map(lambda x: jnp.zeros((*y.shape, *x.shape), x.dtype), pull(jnp.zeros(y.shape, y.dtype)))
             basis = jnp.eye(y.size, dtype=y.dtype).reshape((y.size, *y.shape))
-            if type(y) is Tensor or WATCHERS.get():  # jax.vmap does not take tracked values
+            if type(y) is Tensor:  # jax.vmap does not take tracked values
                 columns = [pull(seed) for seed in basis]
                 return jax.tree.map(lambda *xs: reshape(stack(xs), shape=(*y.shape, *xs[0].shape)), *columns)
             return jax.tree.map(lambda x: x.reshape((*y.shape, *x.shape[1:])), jax.vmap(pull)(basis))

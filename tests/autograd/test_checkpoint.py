@@ -98,7 +98,7 @@ BODIES = {
     "its input": lambda ns, x: x,
     "its input twice": lambda ns, x: (x, x * 2.0, x),
     "an input and a value": lambda ns, x: (x, ns.tanh(x)),
-    "a constant beside": lambda ns, x: (ns.exp(x), jnp.ones(3), 0.5, 3, None),
+    "a constant beside": lambda ns, x: (0.5, ns.exp(x), jnp.ones(3), 3, None, ns.tanh(x)),
     "a tree": lambda ns, x: {"a": [ns.exp(x)], "b": (x * x, None)},
 }
 
@@ -128,6 +128,14 @@ def test_what_a_body_may_be_given(gap):
     assert seen == [(2, "name", None)] * 2  # forward and once more for the pullback
     assert gap(pb.grad(lambda x: ops.sum(pb.checkpoint(lambda: x * x * C)()))(X), 2 * X * C) < 1e-15
     assert gap(pb.grad(lambda x: ops.sum(pb.checkpoint(lambda x: (x * C, x * x))(x)[0]))(X), jnp.asarray(C)) < 1e-15  # one output unused
+
+
+def test_a_derivative_in_the_seed_of_a_closed_vjp(gap):
+    """Fused ops allow it here: they are recorded again, and then with their operands."""
+    _, pullback = pb.vjp(OURS, W)
+    _, jax_pullback = jax.vjp(THEIRS, W)
+    theirs = jax.grad(lambda s: jnp.sum(jax_pullback(s * s)[0] * V))(2.0)
+    assert gap(pb.grad(lambda s: ops.sum(pullback(s * s)[0] * V))(2.0), theirs) < 1e-13
 
 
 def test_without_a_derivative_it_is_the_function(gap):

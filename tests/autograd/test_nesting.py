@@ -9,7 +9,7 @@ import pullback as pb
 from pullback import ops
 from pullback.autograd import graph
 from pullback.autograd.scope import setting
-from pullback.autograd.walk import EXPANDED
+from pullback.autograd.walk import COLLECT, EXPANDED
 from pullback.lib.errors import RuleOrderError
 from pullback.ops.activation import gelu
 
@@ -37,6 +37,21 @@ def test_perturbations_are_not_confused(gap, jit):
         assert gap(mine(0.7), jit(yours)(0.7)) < 1e-13
     constant = lambda x: pb.grad(lambda y: x)(x)  # d x / dy = 0
     assert float(constant(2.0)) == 0.0 and float(pb.grad(constant)(2.0)) == 0.0
+
+
+def test_a_pullback_stays_in_its_level():
+    """A value of the outer level among the outputs is a constant to the inner one: nothing of its graph is walked."""
+    pulled = []
+
+    def outer(a):
+        h = ops.exp(a)
+        _, pullback = pb.vjp(lambda x: (h, x * 2.0), X)
+        with setting(COLLECT, lambda node, y_bars: pulled.append(node.op.name)):
+            np.testing.assert_array_equal(pullback((Y, Y))[0], 2 * Y)
+        return ops.sum(h)
+
+    pb.grad(outer)(X)
+    assert pulled == ["mul"]
 
 
 def test_third_order(gap, jit):

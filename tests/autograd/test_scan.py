@@ -21,6 +21,7 @@ def array(*shape, seed=0):
 
 W, U, X, XS, V = array(3, 3) / 2, array(2, 3, seed=1), array(2, 3, seed=2), array(4, 2, 2, seed=3), array(3, 3, seed=4)
 IDS = np.asarray([2, 0, 1, 2], np.int32)
+EACH = array(4, 1, 1, seed=5)  # weighs the iterations apart
 PARAMETERS = {"w": W, "u": U, "x": X, "xs": XS}
 
 
@@ -39,7 +40,7 @@ def recurrent(ns, gelu, scan, **options):
             return (h, i + k), {"y": gelu(h), "i": i, "unused": h * h}
 
         (h, i), ys = scan(body, (p["x"], jnp.int32(1)), {"x": p["xs"], "ids": jnp.asarray(IDS)}, **options)
-        return ns.sum(h * h * i) + ns.sum(ys["y"] * ys["y"] * ys["i"][:, None, None])
+        return ns.sum(h * h * i) + ns.sum(ys["y"] * ys["y"] * ys["i"][:, None, None] * EACH)
 
     return loss
 
@@ -116,6 +117,21 @@ def test_only_a_closed_over_weight_is_tracked(gap, jit):
     ours = lambda w: (pb.grad(only_a_weight(ops, pb.scan))(w), pb.grad(mixed(ops, pb.grad, pb.scan))(w))
     assert gap(jit(ours)(W), theirs) < 1e-13
     assert gap(ours(W), theirs) < 1e-13
+
+
+def test_a_derivative_in_the_seed_of_a_closed_vjp(gap, jit):
+    """The body runs again inside a level that was not open when it was recorded."""
+
+    def f(ns, vjp, grad, scan):
+        def derivative(w):
+            _, pullback = vjp(only_a_weight(ns, scan), w)
+            return grad(lambda s: ns.sum(pullback(s * s)[0] * V))(w[0, 0])
+
+        return derivative
+
+    theirs = jit(f(jnp, jax.vjp, jax.grad, jax.lax.scan))(W)
+    assert gap(jit(f(ops, pb.vjp, pb.grad, pb.scan))(W), theirs) < 1e-13
+    assert gap(f(ops, pb.vjp, pb.grad, pb.scan)(W), theirs) < 1e-13
 
 
 def scan_in_scan(ns, scan, checkpoint):
