@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ..lib.errors import GraphError, OperandError
-from ..ops.op import OVERRIDES, RULES, Aval, Op, Rule, aval_of, is_float
+from ..ops.op import EPOCH, OVERRIDES, RULES, Aval, Op, Rule, aval_of, is_float
 from . import debug
 from .methods import Methods
 from .rules import chosen
@@ -63,7 +63,7 @@ class Node:
     operands: Any  # a tuple, kept only while an outer level is open
     parents: tuple  # (node, output index) per operand, None for an operand that is not tracked at this level
     order: int
-    avals: tuple[Aval, ...]  # of the outputs
+    avals: tuple  # shape and dtype of the outputs
     many: bool  # is the output a tuple?
     scope: str
     deeper: bool  # do the residuals hold values tracked by an outer level?
@@ -72,11 +72,11 @@ class Node:
     cheap: bool  # can its output be had again from its residuals? Then who would keep the output keeps this node instead
     again: tuple  # (operand index, cheap node) for each operand that is had again that way
 
-    def __init__(self, op, rule, statics, residuals, operands, parents, avals, many, deeper):
+    def __init__(self, op, rule, statics, residuals, operands, parents, avals, many, deeper, cheap=False, again=()):
         self.op, self.rule, self.statics, self.residuals, self.operands = op, rule, statics, residuals, operands
         self.parents, self.avals, self.many, self.deeper = parents, avals, many, deeper
         self.order, self.scope, self.watched, self.line = next(ORDER), SCOPE.get(), None, None
-        self.cheap, self.again = False, ()
+        self.cheap, self.again = cheap, again
 
     @property
     def label(self) -> str:
@@ -123,6 +123,11 @@ class Tensor(Methods):
     @property
     def dtype(self):
         return self.value.dtype
+
+    @property
+    def aval(self):
+        """Shape and dtype, as those of a JAX array."""
+        return self.value.aval
 
     @property
     def ndim(self) -> int:
@@ -209,16 +214,17 @@ def record(op: Op, operands: tuple, statics: dict):
         else:
             values.append(x)
             parents.append(None)
-    rule = chosen(op) if RULES.value else op.rules.get("exact") or op.find("exact")
+    exact = op.rules.get("exact") or op.find("exact")
+    rule, forward = (chosen(op), op.forward) if RULES.value else (exact, op.forward if EPOCH.value else op.program)
 
     extra = ()
     try:
         if deeper:
             y = op(*values, **statics)
         elif op.residuals is not None:
-            y, extra = op.forward(*values, **statics)
+            y, extra = forward(*values, **statics)
         else:
-            y = op.forward(*values, **statics)
+            y = forward(*values, **statics)
     except (TypeError, ValueError) as error:
         raise op.explain(operands, statics, error) from None if isinstance(error, OperandError) else error
     if len(values) < len(op.operand_names):
@@ -234,14 +240,13 @@ def record(op: Op, operands: tuple, statics: dict):
     residuals = None if deeper and op.is_fused else op.keep(tuple(kept_values), y, extra, rule.kept)
     kept = tuple(values) if op.is_fused and (deeper or WATCHERS.get() + explored > 1) else None
 
+    cheap = op.recompute_fn is not None and not deeper and not again and rule.kept == exact.kept
     if type(y) is tuple:
-        node = Node(op, rule, statics, residuals, kept, tuple(parents), tuple([Aval(v.shape, v.dtype) for v in y]), True, deeper)
+        node = Node(op, rule, statics, residuals, kept, tuple(parents), tuple([v.aval for v in y]), True, deeper, cheap, again)
         result = tuple([Tensor(v, node, i, level) if is_float(v) else v for i, v in enumerate(y)])
     else:
-        node = Node(op, rule, statics, residuals, kept, tuple(parents), (Aval(y.shape, y.dtype),), False, deeper)
+        node = Node(op, rule, statics, residuals, kept, tuple(parents), (y.aval,), False, deeper, cheap, again)
         result = Tensor(y, node, 0, level)
-    node.again = again
-    node.cheap = op.recompute_fn is not None and not deeper and not again and rule.kept == op.rules["exact"].kept
     if debug.watching:
         debug.recorded(node, values, result)
     return result

@@ -144,7 +144,7 @@ class Op:
         self.recompute_fn: Callable | None = None
         self.recompute: Any = None
         self.forward = calm(jax.jit(self.guarded(fn), static_argnames=self.static_names))
-        self.primal = self.forward
+        self.primal, self.program = self.forward, self.forward.program  # the program itself: for who has seen that no table is set
         if residuals:
             first = self.guarded(lambda *xs, **statics: fn(*xs, **statics)[0])
             self.primal = calm(jax.jit(first, static_argnames=self.static_names))
@@ -228,7 +228,7 @@ class Op:
             xs = tuple(values) if kept[0] else tuple(map(aval_of, values))
             return self.record(xs, out if kept[1] else None, *extra)
         slots = [x if k else aval_of(x) for x, k in zip(values, kept)]
-        return self.record(*slots, out if kept[-1] else None, *extra)
+        return tuple.__new__(self.record, (*slots, out if kept[-1] else None, *extra))  # as self.record(...), in half the time
 
     def evaluate(self, *operands, rule: str = "exact", **statics):
         """(y, res) on plain arrays: what the engine records, for those who test a rule without an engine."""

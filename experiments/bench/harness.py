@@ -63,8 +63,9 @@ def compared(figures: dict[str, Line], keys: Mapping[str, str]) -> dict[str, Any
     """{"pullback", "rivals", "ratios"}: keys maps the name of a ratio to the figure that it is of; ours over theirs."""
     ours = figures["pullback"]
     rivals = {name: line for name, line in figures.items() if name != "pullback"}
+    there = lambda line, key: (line.get(key) or 0) > 1e-3  # PyTorch run eagerly has nothing to compile
     ratios = {
-        name: {short: round(ours[key] / line[key], 4) for short, key in keys.items() if ours.get(key) and line.get(key)}
+        name: {short: round(ours[key] / line[key], 4) for short, key in keys.items() if there(ours, key) and there(line, key)}
         for name, line in rivals.items()
     }
     return {"pullback": ours, "rivals": rivals, "ratios": ratios}

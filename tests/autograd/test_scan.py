@@ -119,6 +119,23 @@ def test_only_a_closed_over_weight_is_tracked(gap, jit):
     assert gap(ours(W), theirs) < 1e-13
 
 
+def test_the_carry_and_the_weight_at_different_levels(gap, jit):
+    """d/dw of |d/dx|² and d/dx of |d/dw|²: the inner level is once that of the carry, once that of what is closed over."""
+
+    def f(ns, grad, scan):
+        def loss(x, w):
+            h, ys = scan(lambda h, _: (ns.tanh(ns.matmul(h, w)), h * h), x, None, length=3)
+            return ns.sum(h * h) + ns.sum(ys * ys)
+
+        weight = lambda w: ns.sum(grad(lambda x: loss(x, w))(X) ** 2)
+        start = lambda x: ns.sum(grad(lambda w: loss(x, w))(W) ** 2)
+        return lambda x, w: (grad(weight)(w), grad(start)(x))
+
+    theirs = jit(f(jnp, jax.grad, jax.lax.scan))(X, W)
+    assert gap(jit(f(ops, pb.grad, pb.scan))(X, W), theirs) < 1e-12
+    assert gap(f(ops, pb.grad, pb.scan)(X, W), theirs) < 1e-12
+
+
 def test_a_derivative_in_the_seed_of_a_closed_vjp(gap, jit):
     """The body runs again inside a level that was not open when it was recorded."""
 
@@ -205,6 +222,7 @@ BODIES = {
     "carries nothing": lambda ns, x, scan: scan(lambda c, y: (None, y * y * x), None, ns.stack([x, x * 2.0])),
     "gives nothing": lambda ns, x, scan: scan(lambda c, y: (c * y, None), x, ns.stack([x, x * 2.0])),
     "forgets to constants": lambda ns, x, scan: scan(lambda c, _: (jnp.ones((2, 3)), c), x, None, length=3),
+    "forgets to a number": lambda ns, x, scan: scan(lambda c, y: (1.0, y * c + y), 0.0, ns.stack([x, x * 2.0])),
     "carries a bool": lambda ns, x, scan: scan(lambda c, _: ((c[0] * x, ~c[1]), c[0]), (x, jnp.asarray(True)), None, length=3),
     "gives numbers": lambda ns, x, scan: scan(lambda c, y: (c * y, (1.0, 2, c)), x, ns.stack([x, x * 2.0])),
     "starts from a number": lambda ns, x, scan: scan(lambda c, y: (c * y[0, 0] + y[0, 1], c), 0.0, ns.stack([x, x * 2.0])),
