@@ -6,7 +6,7 @@ until no level is left and `jax.lax.scan` runs it. Outside a trace a compiled lo
 there it is a Python loop of `checkpoint(body)`: the same meaning and the same memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from jax import lax
 from jax.core import Tracer
 
 from ..lib.errors import OperandError
-from ..ops import add, astype, stack, unstack
+from ..ops import add, astype, index, stack, unstack
 from ..ops.op import is_float
 from .checkpoint import checkpoint, rerun_node, snapshot
 from .collect import Collector
@@ -93,11 +93,16 @@ def traced(tree) -> bool:
     return any(isinstance(plain(x), Tracer) for x in [jnp.zeros(()), *jax.tree.leaves(tree)])
 
 
+def rows_of(x, n: int) -> Sequence:
+    """x taken apart by one op, whose cotangent is one array; above 128 rows, where that op takes long to compile, row by row."""
+    return unstack(x) if n <= 128 else [index(x, i) for i in range(n)]
+
+
 def unrolled(step: Callable, carry, xs, n: int, reverse: bool):
     rows = []
     flat, tree = jax.tree.flatten(xs)
     with machinery():
-        columns = [unstack(x) for x in flat]  # not x[i]: each row's cotangent would be as large as x
+        columns = [rows_of(x, n) for x in flat]
     for i in reversed(range(n)) if reverse else range(n):
         x = tree.unflatten([column[i] for column in columns])
         after, y = checkpoint(step, row=(i, n))(carry, (jnp.int32(i), x))
