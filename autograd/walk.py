@@ -141,13 +141,13 @@ def residuals_of(node: Node, fresh: dict[Node, Any], y_bar):
 
 
 def leaves_last(node: Node, x_bars: tuple) -> tuple:
-    """The cotangents, those of leaves behind a barrier with the others.
+    """The cotangents, behind one barrier where some are of leaves and some are not.
 
     The others may read a leaf's value (x̄ = ȳ·W), which an optimiser overwrites as soon as it has W̄. Once nothing reads it any
     more when W̄ is there, XLA updates it in place; else it copies every weight first.
     """
-    wanted = [parent[0].op is None for parent in node.parents if parent is not None]
-    return lax.optimization_barrier(x_bars) if any(wanted) and not all(wanted) else x_bars
+    leaves = [parent[0].op is None for parent in node.parents if parent is not None]
+    return lax.optimization_barrier(x_bars) if any(leaves) and not all(leaves) else x_bars
 
 
 def filled(node: Node, y_bars: list) -> tuple:
