@@ -10,68 +10,10 @@ import pytest
 
 import pullback as pb
 from pullback import nn, ops
-from pullback.lib.keys import named_key, root_key
 from pullback.models import GPT2, SIZES, GPT2Config
 
 CONFIG = GPT2Config(vocab=13, context=8, layers=2, heads=2, width=12, dropout=0.25)
 B, T = 3, 6
-SEED, STEP, FIRST = 5, 4, 2  # of the keys, and the index of the first example
-
-
-# The reference: parameters by name, nothing of ours inside.
-
-
-def norm(p, name, x):
-    mean = x.mean(-1, keepdims=True)
-    return (x - mean) / jnp.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5) * p[f"{name}.scale"] + p[f"{name}.bias"]
-
-
-def affine(p, name, x):
-    return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
-
-
-def drop(scope, x, rate):
-    """Dropout with the masks by their definition: a key from (seed, step, scope, purpose), folded with each example's index."""
-    if rate == 0:
-        return x
-    key = named_key(root_key(SEED, STEP), f"{scope}:dropout")
-    bits = [jax.random.bits(jax.random.fold_in(key, FIRST + i), x.shape[1:], jnp.uint32) for i in range(x.shape[0])]
-    return jnp.where(jnp.stack(bits) < (1 - rate) * 2.0**32, x / (1 - rate), 0)
-
-
-def reference_logits(p, ids, rate=0.0):
-    T, D, H = ids.shape[1], CONFIG.width, CONFIG.heads
-    h = drop("dropout", p["wte.weight"][ids] + p["wpe.weight"][:T], rate)
-    for i in range(CONFIG.layers):
-        name = f"blocks.{i}"
-        q, k, v = (part.reshape(-1, T, H, D // H) for part in jnp.split(affine(p, f"{name}.attn.qkv", norm(p, f"{name}.ln1", h)), 3, -1))
-        z = jnp.einsum("bthk,bshk->bhts", q, k) / jnp.sqrt(D // H)
-        weights = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((T, T), bool)), z, -jnp.inf), -1)
-        y = jnp.einsum("bhts,bshk->bthk", weights, v).reshape(-1, T, D)
-        h = h + drop(f"{name}.attn.dropout", affine(p, f"{name}.attn.proj", y), rate)
-        u = affine(p, f"{name}.mlp.fc", norm(p, f"{name}.ln2", h))
-        u = 0.5 * u * (1 + jnp.tanh(jnp.sqrt(2 / jnp.pi) * (u + 0.044715 * u**3)))
-        h = h + drop(f"{name}.mlp.dropout", affine(p, f"{name}.mlp.proj", u), rate)
-    return norm(p, "ln", h) @ p["wte.weight"].T
-
-
-@functools.partial(jax.jit, static_argnames="rate")
-def reference_loss(p, ids, targets, weights, rate=0.0):
-    logits = reference_logits(p, ids, rate)
-    losses = jax.nn.logsumexp(logits, -1) - jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
-    return (weights * losses).sum() / weights.sum()
-
-
-def gap(got, wanted) -> float:
-    """‖got − wanted‖ / ‖wanted‖"""
-    got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
-    return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
-
-
-@pytest.fixture
-def x64():
-    with jax.enable_x64(True):
-        yield
 
 
 def randomised(config: GPT2Config = CONFIG, dtype=jnp.float64) -> GPT2:
@@ -106,42 +48,47 @@ def test_names():
     assert nn.named_parameters(m)["blocks.1.mlp.fc.weight"].shape == (48, 12)
 
 
-def test_logits(x64):
+def test_logits(x64, plain):
     m, (ids, _, _) = randomised(), batch()
-    wanted = jax.jit(reference_logits)(nn.named_parameters(m), ids)
-    assert gap(m(ids), wanted) < 1e-12
+    wanted = jax.jit(plain.logits, static_argnums=2)(nn.named_parameters(m), ids, CONFIG)
+    assert plain.gap(m(ids), wanted) < 1e-12
     first = jax.jit(lambda m, ids: m(ids))(m, ids[:, :1])
-    assert gap(first, wanted[:, :1]) < 1e-12, "one token, and nothing from the future"
-
-
-def loss_of(m, ids, targets, weights, train):
-    with pb.keys(SEED, STEP, first_example=FIRST):
-        return m.loss(ids, targets, weights, train=train)
+    assert plain.gap(first, wanted[:, :1]) < 1e-12, "one token, and nothing from the future"
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("train", [False, True], ids=["plain", "dropout"])
 @pytest.mark.parametrize("checkpoint", [False, True], ids=["kept", "checkpoint"])
-def test_gradients_of_every_parameter(x64, compiled, train, checkpoint):
+def test_gradients_of_every_parameter(x64, plain, references, compiled, train, checkpoint):
     config = dataclasses.replace(CONFIG, checkpoint=checkpoint, chunk=5)
     m, (ids, targets, weights) = randomised(config), batch()
+
+    def loss_of(m, ids, targets, weights, train):
+        with pb.keys(*plain.keys, first_example=plain.first_example):
+            return m.loss(ids, targets, weights, train=train)
+
     step = pb.value_and_grad(loss_of)
     step = pb.compile(step, static=("train",)) if compiled else step
     loss, gradient = step(m, ids, targets, weights, train=train)
     wanted_loss, wanted = references(CONFIG.dropout if train else 0.0)
-    assert gap(loss, wanted_loss) < 1e-12
+    assert plain.gap(loss, wanted_loss) < 1e-12
     assert gradient.keys() == wanted.keys()
     for name, bar in gradient.items():
-        assert bar.dtype == jnp.float64 and gap(bar, wanted[name]) < 1e-10, name
+        assert bar.dtype == jnp.float64 and plain.gap(bar, wanted[name]) < 1e-10, name
 
 
-@functools.cache
-def references(rate: float):
-    ids, targets, weights = batch()
-    return jax.value_and_grad(reference_loss)(nn.named_parameters(randomised()), ids, targets, weights, rate=rate)
+@pytest.fixture(scope="module")
+def references(plain):
+    """rate -> (the loss, the gradient by name) of the plain GPT-2 under jax.grad."""
+
+    @functools.cache
+    def at(rate: float):
+        return jax.value_and_grad(plain.loss)(nn.named_parameters(randomised()), *batch(), config=CONFIG, rate=rate)
+
+    return at
 
 
-def test_a_loop_over_stacked_blocks_has_the_same_gradients(x64):
+def test_a_loop_over_stacked_blocks_has_the_same_gradients(x64, plain, references):
     m, (ids, targets, weights) = randomised(), batch()
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *m.blocks)
 
@@ -155,24 +102,24 @@ def test_a_loop_over_stacked_blocks_has_the_same_gradients(x64):
     for step in (pb.value_and_grad(loss), jax.jit(pb.value_and_grad(loss))):
         value, (outside, inside) = step((rest, stacked))
         wanted_value, wanted = references(0.0)
-        assert gap(value, wanted_value) < 1e-12
+        assert plain.gap(value, wanted_value) < 1e-12
         for name, bar in outside.items():
-            assert gap(bar, wanted[name]) < 1e-10, name
+            assert plain.gap(bar, wanted[name]) < 1e-10, name
         for name, bars in inside.items():
             for i, bar in enumerate(bars):
-                assert gap(bar, wanted[f"blocks.{i}.{name}"]) < 1e-10, name
+                assert plain.gap(bar, wanted[f"blocks.{i}.{name}"]) < 1e-10, name
 
 
-def test_the_chunk_and_the_weights_of_the_loss(x64):
+def test_the_chunk_and_the_weights_of_the_loss(x64, plain):
     m, (ids, targets, weights) = randomised(), batch()
-    p, plain = nn.named_parameters(m), jnp.ones((B, T))
-    assert gap(m.loss(ids, targets), reference_loss(p, ids, targets, plain)) < 1e-12
+    p, reference, ones = nn.named_parameters(m), functools.partial(plain.loss, config=CONFIG), jnp.ones((B, T))
+    assert plain.gap(m.loss(ids, targets), reference(p, ids, targets, ones)) < 1e-12
     recorded = []
     chunked = randomised(dataclasses.replace(CONFIG, chunk=5))
     jax.eval_shape(lambda: pb.vjp(lambda m: recorded.append(y := m.loss(ids, targets)) or y, chunked)[0])
     assert recorded[0].node.statics == {"chunk": 5}
     masked = weights.at[0].set(0)
-    assert gap(m.loss(ids, targets.at[0].set(-1), masked), reference_loss(p, ids, targets, masked)) < 1e-12
+    assert plain.gap(m.loss(ids, targets.at[0].set(-1), masked), reference(p, ids, targets, masked)) < 1e-12
 
 
 def test_a_checkpointed_step_keeps_the_residual_stream_only():
@@ -211,16 +158,16 @@ def test_dropout_is_on_when_training_only():
     assert still.loss(ids, targets, train=True) == m.loss(ids, targets)
 
 
-def test_bfloat16():
+def test_bfloat16(plain):
     m, (ids, targets, _) = randomised(dtype=jnp.float32), batch()
     step = jax.jit(pb.value_and_grad(lambda m: m.loss(ids, targets)))
     exact_loss, exact = step(m)
     with pb.precision("bfloat16"):
         loss, gradient = step(m)
         assert jax.eval_shape(m, ids).dtype == jnp.bfloat16
-    assert loss.dtype == jnp.float32 and 1e-6 < gap(loss, exact_loss) < 0.02
+    assert loss.dtype == jnp.float32 and 1e-6 < plain.gap(loss, exact_loss) < 0.02
     for name, bar in gradient.items():
-        assert bar.dtype == jnp.float32 and 1e-5 < gap(bar, exact[name]) < 0.3, name
+        assert bar.dtype == jnp.float32 and 1e-5 < plain.gap(bar, exact[name]) < 0.3, name
     assert step(m)[0] == exact_loss, "the policy is part of the program's key"
 
 
