@@ -111,11 +111,6 @@ class Tensor(Methods):
     def __init__(self, value, node: Node, index: int, level: int):
         self.value, self.node, self.index, self.level = value, node, index, level
 
-    def __apply_op__(self, op: Op, operands: tuple, statics: dict):
-        if op.kind == "constant":
-            return op(*map(plain, operands), **statics)
-        return record(op, operands, statics)
-
     @property
     def shape(self) -> tuple[int, ...]:
         return self.value.shape
@@ -160,9 +155,6 @@ class Tensor(Methods):
         return f"Tensor({text}, {kind}, {made})"
 
 
-OVERRIDES.add(Tensor)
-
-
 def plain(x):
     """The JAX array under all levels."""
     while type(x) is Tensor:
@@ -191,7 +183,9 @@ def escaped(op_name: str) -> GraphError:
 
 
 def record(op: Op, operands: tuple, statics: dict):
-    """Run the forward and hang a node on its outputs."""
+    """Run the forward and hang a node on its outputs; what a constant op gives is not tracked."""
+    if op.kind == "constant":
+        return op(*map(plain, operands), **statics)
     level = 0
     for x in operands:
         if type(x) is Tensor and x.level > level:
@@ -214,8 +208,10 @@ def record(op: Op, operands: tuple, statics: dict):
         else:
             values.append(x)
             parents.append(None)
-    exact = op.rules.get("exact") or op.find("exact")
-    rule, forward = (chosen(op), op.forward) if RULES.value else (exact, op.forward if EPOCH.value else op.program)
+    rule = exact = op.rules.get("exact") or op.find("exact")
+    forward = op.program
+    if RULES.value or EPOCH.value:
+        rule, forward = chosen(op), op.forward
 
     extra = ()
     try:
@@ -224,32 +220,36 @@ def record(op: Op, operands: tuple, statics: dict):
         elif op.residuals is not None:
             y, extra = forward(*values, **statics)
         else:
-            y = forward(*values, **statics)
+            y = forward(*values, **statics) if statics else forward(*values)
     except (TypeError, ValueError) as error:
         raise op.explain(operands, statics, error) from None if isinstance(error, OperandError) else error
-    if len(values) < len(op.operand_names):
-        missing = len(op.operand_names) - len(values)
-        values += [None] * missing
-        parents += [None] * missing
-    again = had_again(parents, rule) if cheap and not deeper and not op.variadic else ()
-    kept_values = values
-    if again:
-        kept_values = list(values)
+    while len(values) < len(op.operand_names):
+        values.append(None)
+        parents.append(None)
+    kept, operands_kept, again = values, None, ()
+    if cheap and not deeper and not op.variadic:
+        again = had_again(parents, rule)
+        kept = list(values)
         for i, _ in again:
-            kept_values[i] = aval_of(values[i])
-    residuals = None if deeper and op.is_fused else op.keep(tuple(kept_values), y, extra, rule.kept)
-    kept = tuple(values) if op.is_fused and (deeper or WATCHERS.get() + explored > 1) else None
+            kept[i] = aval_of(values[i])
+    if op.is_fused and (deeper or WATCHERS.get() + explored > 1):
+        operands_kept = tuple(values)
+    residuals = None if deeper and op.is_fused else op.keep(kept, y, extra, rule)
 
     cheap = op.recompute_fn is not None and not deeper and not again and rule.kept == exact.kept
-    if type(y) is tuple:
-        node = Node(op, rule, statics, residuals, kept, tuple(parents), tuple([v.aval for v in y]), True, deeper, cheap, again)
+    many = type(y) is tuple
+    avals = tuple([v.aval for v in y]) if many else (y.aval,)
+    node = Node(op, rule, statics, residuals, operands_kept, tuple(parents), avals, many, deeper, cheap, again)
+    if many:
         result = tuple([Tensor(v, node, i, level) if is_float(v) else v for i, v in enumerate(y)])
     else:
-        node = Node(op, rule, statics, residuals, kept, tuple(parents), (y.aval,), False, deeper, cheap, again)
         result = Tensor(y, node, 0, level)
     if debug.watching:
         debug.recorded(node, values, result)
     return result
+
+
+OVERRIDES[Tensor] = record
 
 
 def had_again(parents: list, rule: Rule) -> tuple:

@@ -24,7 +24,7 @@ Contract = Literal["exact", "surrogate", "stochastic"]
 Kind = Literal["primitive", "fused", "constant"]
 
 REGISTRY: dict[str, "Op"] = {}
-OVERRIDES: set[type] = set()  # operand types whose `__apply_op__(op, operands, statics)` takes a call over
+OVERRIDES: dict[type, Callable] = {}  # operand type -> what takes a call over that has one: apply(op, operands, statics)
 
 inspect_call: Callable | None = None  # called with an op, its plain operands and its value, under debug_nans
 
@@ -81,11 +81,12 @@ def calm(program: Callable) -> Callable:
 class Rule:
     """A named backward of an op."""
 
-    __slots__ = ("op", "name", "fn", "contract", "kept", "order2", "programs")
+    __slots__ = ("op", "name", "fn", "contract", "kept", "whole", "order2", "programs")
 
     def __init__(self, op: "Op", name: str, fn: Callable, contract: Contract, saves: tuple[str, ...], order2: Callable | None):
         self.op, self.name, self.fn, self.contract, self.order2 = op, name, fn, contract, order2
         self.kept = op.which(saves)
+        self.whole = self.kept == (True,) * len(op.operand_names) + (False,)  # keeps the operands, all of them, and not the output
         self.programs: dict[tuple[bool, ...], Callable] = {}
 
     def __repr__(self) -> str:
@@ -180,7 +181,7 @@ class Op:
     def __call__(self, *operands, **statics):
         for x in operands:
             if type(x) in OVERRIDES:
-                return x.__apply_op__(self, operands, statics)  # type: ignore[union-attr]
+                return OVERRIDES[type(x)](self, operands, statics)
         try:
             y = self.primal(*operands, **statics)
         except (TypeError, ValueError) as error:
@@ -222,20 +223,22 @@ class Op:
         for rule in self.rules.values():
             rule.programs.clear()
 
-    def keep(self, values: tuple, out, extra: tuple, kept: tuple[bool, ...]):
-        """The residual record: what a rule will be given."""
+    def keep(self, values, out, extra: tuple, rule: Rule):
+        """The residual record: what the rule will be given. Built as record(...) would, in half the time."""
+        if rule.whole and not self.variadic:
+            return tuple.__new__(self.record, (*values, None, *extra))
+        kept = rule.kept
+        out = out if kept[-1] else None
         if self.variadic:
-            xs = tuple(values) if kept[0] else tuple(map(aval_of, values))
-            return self.record(xs, out if kept[1] else None, *extra)
-        slots = [x if k else aval_of(x) for x, k in zip(values, kept)]
-        return tuple.__new__(self.record, (*slots, out if kept[-1] else None, *extra))  # as self.record(...), in half the time
+            return self.record(tuple(values) if kept[0] else tuple(map(aval_of, values)), out, *extra)
+        return tuple.__new__(self.record, (*[x if k else aval_of(x) for x, k in zip(values, kept)], out, *extra))
 
     def evaluate(self, *operands, rule: str = "exact", **statics):
         """(y, res) on plain arrays: what the engine records, for those who test a rule without an engine."""
         values = operands + (None,) * (len(self.operand_names) - len(operands)) if not self.variadic else operands
         y = self.forward(*values, **statics)
         y, extra = y if self.residuals else (y, ())
-        return y, self.keep(values, y, tuple(extra), self.find(rule).kept)
+        return y, self.keep(values, y, tuple(extra), self.find(rule))
 
     def find(self, name: str) -> Rule:
         if name not in self.rules:

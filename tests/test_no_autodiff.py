@@ -116,7 +116,7 @@ def run_fresh(case, name: str):
             full[i] = x
         y = op.fn(*full, **statics)
         y, extra = y if op.residuals else (y, ())
-        res = op.keep(tuple(full), y, tuple(extra), op.rules[name].kept)
+        res = op.keep(tuple(full), y, tuple(extra), op.rules[name])
         y_bar = jax.tree.map(lambda v: jnp.ones_like(v) if is_float(v) else None, y)
         return op.rules[name].pull(res, y_bar, tuple(map(is_float, full)), dict(case.statics))
 
