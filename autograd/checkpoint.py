@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from ..lib.precision import POLICY
 from ..ops import barrier
 from ..ops.op import RULES, aval_of, is_float
 from .collect import Row
-from .graph import LIVE, ORDER, WATCHERS, Node, Rerun, Tensor, level_of, strip
+from .graph import LIVE, ORDER, WATCHERS, Node, Rerun, Tensor, level_of, plain, strip
 from .random import KEYS
 from .scope import setting
 from .walk import COLLECT, EXPANDED, closed_over, walk
@@ -75,9 +76,8 @@ def checkpoint(f: Callable, row: tuple[int, int] | None = None) -> Callable:
 
         def pull(y_bars: list) -> list:
             floor = next(ORDER)
-            # Behind a barrier, or XLA would recognise the second run, merge it with the first and keep the residuals.
             with setting(WATCHERS, WATCHERS.get() + 1):
-                again = jax.tree.leaves(run(lambda *args: call(*jax.tree.map(behind_barrier, args)), *args))
+                again = jax.tree.leaves(run(lambda *args: call(*held_until(y_bars, args)), *args))
             collector = COLLECT.get()
             with setting(COLLECT, Row(collector, *row) if row and collector is not None else collector):
                 end = walk([again[i] for i in at], [y_bars[i] for i in at], floor)
@@ -88,8 +88,18 @@ def checkpoint(f: Callable, row: tuple[int, int] | None = None) -> Callable:
     return wrapped
 
 
-def behind_barrier(x):
-    return barrier(x) if type(x) is Tensor or (isinstance(x, Array) and is_float(x)) else x
+def held_until(y_bars: list, args: tuple) -> tuple:
+    """The arguments, behind one barrier with the cotangents.
+
+    Else XLA would recognise the second run and merge it with the first, or do it long before it is wanted, and keep the residuals.
+    """
+    leaves, tree = jax.tree.flatten(args)
+    at = [
+        i for i, x in enumerate(leaves) if type(x) is Tensor or (isinstance(x, Array) and not jnp.issubdtype(x.dtype, jax.dtypes.extended))
+    ]
+    for i, x in zip(at, barrier(*[leaves[i] for i in at], *[plain(bar) for bar in y_bars if bar is not None])):
+        leaves[i] = x
+    return tree.unflatten(leaves)
 
 
 def spending(f: Callable) -> Callable:
