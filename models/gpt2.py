@@ -2,9 +2,9 @@
 
 Axes: B batch, T time, D width, V vocabulary, L layers, H heads.
 
-The initialisation is the one that the paper describes and nanoGPT and transformers carry out: every matrix N(0, 0.02²), the
-projections that write to the residual stream divided by √(2·L), one for each of its additions, biases 0, scales 1. OpenAI's own
-code differs from the paper: it starts positions at N(0, 0.01²) and leaves the projections undivided.
+Two initialisations are published. `paper`, which nanoGPT and transformers carry out: every matrix N(0, 0.02²), the projections that
+write to the residual stream divided by √(2·L), one for each of its additions. `released`, OpenAI's own code: the projections are not
+divided, and positions are N(0, 0.01²). Biases are 0 and scales 1 in both.
         Radford et al. 2019, Language models are unsupervised multitask learners, section 2.3
 """
 
@@ -18,10 +18,13 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .. import ops
 from ..autograd import checkpoint, scope
-from ..lib.errors import ConfigError, OperandError
+from ..lib.errors import ConfigError, OperandError, UnknownName, near
 from ..lib.keys import named_key
 from ..nn import MLP, Dropout, Embedding, LayerNorm, Module, SelfAttention, static, to_compute
 from ..nn.initialisers import normal
+
+
+INITIALISATIONS = {"paper": 0.02, "released": 0.01}  # the standard deviation of positions
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class GPT2Config:
     bias: bool = True  # of every linear layer and layer norm
     dropout: float = 0.0  # on the embeddings and on each addition to the residual stream
     eps: float = 1e-5
+    initialisation: str = "paper"  # or "released"
     checkpoint: bool = False  # run each block again in the backward instead of keeping its residuals
     chunk: int | None = None  # rows of logits that the loss holds at a time; None: what makes 2²⁴ logits
 
@@ -47,6 +51,8 @@ class GPT2Config:
             raise ConfigError(f"GPT-2: {self.heads} heads do not divide the width {self.width}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"GPT-2: dropout {self.dropout}; expected a probability from 0 to below 1")
+        if self.initialisation not in INITIALISATIONS:
+            raise UnknownName(f"GPT-2: no initialisation {self.initialisation!r}" + near(self.initialisation, INITIALISATIONS))
         if self.chunk is not None and self.chunk < 1:
             raise ConfigError(f"GPT-2: chunk is {self.chunk}; expected a number of rows, at least 1")
 
@@ -75,7 +81,7 @@ class Block(Module):
             bias=config.bias,
             dropout=config.dropout,
             initialiser=normal(0.02),
-            proj_initialiser=normal(0.02 / math.sqrt(2 * config.layers)),
+            proj_initialiser=normal(0.02 / (math.sqrt(2 * config.layers) if config.initialisation == "paper" else 1)),
             dtype=dtype,
         )
         attn = SelfAttention.init(named_key(key, "attn"), config.width, config.heads, causal=True, **drawn)
@@ -104,7 +110,7 @@ class GPT2(Module):
         """Each module draws from a key made from its name, so a layer more or less leaves the draws of the others alone."""
         return cls(
             Embedding.init(named_key(key, "wte"), config.vocab, config.width, initialiser=normal(0.02), dtype=dtype),
-            Embedding.init(named_key(key, "wpe"), config.context, config.width, initialiser=normal(0.02), dtype=dtype),
+            Embedding.init(named_key(key, "wpe"), config.context, config.width, initialiser=normal(INITIALISATIONS[config.initialisation]), dtype=dtype),
             Dropout(config.dropout),
             tuple(Block.init(named_key(key, f"blocks.{i}"), config, dtype) for i in range(config.layers)),
             LayerNorm.init(config.width, bias=config.bias, eps=config.eps, dtype=dtype),

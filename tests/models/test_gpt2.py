@@ -155,6 +155,10 @@ def test_first_values():
     for name, x in nn.named_parameters(m).items():
         factor = np.sqrt(4 / 3) if name.endswith("proj.weight") else 1  # the same draw, divided by √(2·L)
         np.testing.assert_allclose(x, deeper[name] * factor, rtol=2e-6, err_msg=name)
+    released = nn.named_parameters(GPT2.init(jax.random.key(0), dataclasses.replace(config, initialisation="released")))
+    for name, x in nn.named_parameters(m).items():
+        factor = np.sqrt(6) if name.endswith("proj.weight") else 0.5 if name == "wpe.weight" else 1
+        np.testing.assert_allclose(released[name], x * factor, rtol=2e-6, err_msg=name)
     matrices = [np.asarray(x).ravel()[:32] for x in deeper.values() if x.ndim == 2]
     assert len({tuple(np.round(x / np.abs(x).max(), 5)) for x in matrices}) == len(matrices), "no two draws alike"
 
@@ -191,6 +195,7 @@ def test_bfloat16(plain):
         (dict(width=-4), "width is -4"),
         (dict(dropout=1.0), "dropout 1.0; expected a probability"),
         (dict(chunk=0), "chunk is 0; expected a number of rows"),
+        (dict(initialisation="papers"), "no initialisation 'papers'; did you mean 'paper'"),
     ],
 )
 def test_a_shape_that_cannot_be_is_refused(change, text):
