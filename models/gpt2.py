@@ -23,7 +23,6 @@ from ..lib.keys import named_key
 from ..nn import MLP, Dropout, Embedding, LayerNorm, Module, SelfAttention, static, to_compute
 from ..nn.initialisers import normal
 
-
 INITIALISATIONS = {"paper": 0.02, "released": 0.01}  # the standard deviation of positions
 
 
@@ -108,9 +107,10 @@ class GPT2(Module):
     @classmethod
     def init(cls, key: PRNGKeyArray, config: GPT2Config = GPT2Config(), dtype: DTypeLike = jnp.float32) -> "GPT2":
         """Each module draws from a key made from its name, so a layer more or less leaves the draws of the others alone."""
+        positions = normal(INITIALISATIONS[config.initialisation])
         return cls(
             Embedding.init(named_key(key, "wte"), config.vocab, config.width, initialiser=normal(0.02), dtype=dtype),
-            Embedding.init(named_key(key, "wpe"), config.context, config.width, initialiser=normal(INITIALISATIONS[config.initialisation]), dtype=dtype),
+            Embedding.init(named_key(key, "wpe"), config.context, config.width, initialiser=positions, dtype=dtype),
             Dropout(config.dropout),
             tuple(Block.init(named_key(key, f"blocks.{i}"), config, dtype) for i in range(config.layers)),
             LayerNorm.init(config.width, bias=config.bias, eps=config.eps, dtype=dtype),

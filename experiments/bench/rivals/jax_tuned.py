@@ -3,16 +3,23 @@
 Only the way in which the forward is written differs, so that autodiff makes a better backward. Each way is a field of
 `Form`; `best` gives the form with the shortest step for each bench shape, chosen for time alone.
 
-Tried at GPT-2 124M, batch 4, time 64 (two cores, arena on, five alternating rounds; step over that of the form in use, XLA temp):
+Tried on two cores with the arena on: the step over that of the form in use, median of alternating pairs, and XLA's temp memory.
 
-    the form in use                      1.000    412 MB
-    gelu=keep                            0.997    450 MB     within the noise, as are the next two
-    head=gather                          1.001    412 MB
-    update=folded                        1.008    412 MB
-    soft=late                            1.010    403 MB
-    XLA's barriers kept (as ours)        1.013    393 MB
-    bias=add, scale=add                  1.022    432 MB
-    jax_plain.py                         1.136    520 MB
+                              124M, 4 x 64       124M, 1 x 1024      shakespeare-char
+    the form in use           1.000   412 MB     1.000  2053 MB      1.000    37 MB
+    gelu=keep                 0.997   450        0.967  2204         1.009    44      within the noise, as is all
+    head=gather               1.001   412        0.987  2053         0.996    37      from 0.96 to 1.02
+    update=folded             1.008   412                            0.996    37
+    soft=late                 1.010   403        0.992  1713         1.009    34
+    scores=keep                                  1.029  2053         0.994    37
+    order=keys                                   0.997  2053         1.015    37
+    heads=three                                  0.992  2137         1.022    38
+    embed=rows, logits=tall                                          0.987, 0.989
+    block=64, 256, 512                           0.999, 1.000, 1.091
+    chunk=512                                    1.093  2365
+    bias=add, scale=add       1.022   432                            1.022    41
+    XLA's barriers kept       1.013   393                            1.052    31      as in our program
+    jax_plain.py              1.136   520        1.301  3310         1.509    48
 
 usage: python jax_tuned.py [--shape gpt2-124m|shakespeare-char] [--batch 4 --time 64 ...] [--form block=128,head=chain]
 """
