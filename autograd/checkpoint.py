@@ -1,16 +1,14 @@
 """checkpoint: keep a function's arguments instead of its residuals, and run it again when its pullback is wanted."""
 
 import contextvars
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
+from jax.core import Tracer
 
 from ..lib.precision import POLICY
-from ..ops import barrier
 from ..ops.op import RULES, aval_of, is_float
 from .collect import Row
 from .graph import LIVE, ORDER, WATCHERS, Node, Rerun, Tensor, level_of, plain, strip
@@ -58,14 +56,15 @@ def rerun_node(name: str, outputs: Sequence, level: int, parents: Sequence, pull
 def checkpoint(f: Callable, row: tuple[int, int] | None = None) -> Callable:
     """f, with nothing kept but its arguments: the pullback runs it again, with the same rules, keys and policy.
 
-    What f closes over gets its cotangent like an argument. Costs one more forward of f; saves all its residuals.
+    What f closes over gets its cotangent like an argument. Costs one more forward of f; saves all its residuals. In a compiled
+    program the second run waits for the cotangents through its arguments: what f computes from closed-over values alone does not.
     row: (i, n) when this is iteration i of n, for the statistics that are collected inside.
     """
 
     def wrapped(*args, **kwargs):
         run, floor = snapshot(), next(ORDER)
-        call = functools.partial(f, **kwargs)
-        outputs, tree = jax.tree.flatten(run(spending(call), *args))
+        call = lambda args, kwargs: f(*args, **kwargs)
+        outputs, tree = jax.tree.flatten(run(spending(call), args, kwargs))
         level = level_of(outputs)
         if not level:
             return tree.unflatten(outputs)
@@ -77,29 +76,40 @@ def checkpoint(f: Callable, row: tuple[int, int] | None = None) -> Callable:
         def pull(y_bars: list) -> list:
             floor = next(ORDER)
             with setting(WATCHERS, WATCHERS.get() + 1):
-                again = jax.tree.leaves(run(lambda *args: call(*held_until(y_bars, args)), *args))
+                again = jax.tree.leaves(run(call, *held_until(y_bars, (args, kwargs))))
             collector = COLLECT.get()
             with setting(COLLECT, Row(collector, *row) if row and collector is not None else collector):
                 end = walk([again[i] for i in at], [y_bars[i] for i in at], floor)
             return [end[node][index] if node in end else None for node, index in parents]
 
-        return tree.unflatten(rerun_node("checkpoint", values, level, parents, pull, [x for x in jax.tree.leaves(args) if is_float(x)]))
+        kept = [x for x in jax.tree.leaves((args, kwargs)) if is_float(x)]
+        return tree.unflatten(rerun_node("checkpoint", values, level, parents, pull, kept))
 
     return wrapped
 
 
-def held_until(y_bars: list, args: tuple) -> tuple:
-    """The arguments, behind one barrier with the cotangents.
+def held_until(y_bars: list, arguments):
+    """The arguments, while tracing behind one barrier with the cotangents.
 
     Else XLA would recognise the second run and merge it with the first, or do it long before it is wanted, and keep the residuals.
     """
-    leaves, tree = jax.tree.flatten(args)
-    at = [
-        i for i, x in enumerate(leaves) if type(x) is Tensor or (isinstance(x, Array) and not jnp.issubdtype(x.dtype, jax.dtypes.extended))
-    ]
-    for i, x in zip(at, barrier(*[leaves[i] for i in at], *[plain(bar) for bar in y_bars if bar is not None])):
-        leaves[i] = x
+    leaves, tree = jax.tree.flatten(arguments)
+    values, bars = list(map(plain, leaves)), [plain(bar) for bar in y_bars if bar is not None]
+    at = [i for i, value in enumerate(values) if isinstance(value, Array)]
+    if not any(isinstance(x, Tracer) for x in (*values, *bars)):
+        return arguments
+    held, _ = lax.optimization_barrier(([values[i] for i in at], bars))
+    for i, value in zip(at, held):
+        leaves[i] = standing_for(leaves[i], value)
     return tree.unflatten(leaves)
+
+
+def standing_for(x, value):
+    """`value` in the place of the array under x: tracked at the levels of x, and its cotangents are those of x."""
+    if type(x) is not Tensor:
+        return value
+    node = Node(Rerun("barrier", lambda y_bars: y_bars), None, {}, None, None, ((x.node, x.index),), (x.node.avals[x.index],), True, False)
+    return Tensor(standing_for(x.value, value), node, 0, x.level)
 
 
 def spending(f: Callable) -> Callable:

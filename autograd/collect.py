@@ -8,7 +8,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..lib.errors import OperandError
-from ..ops import barrier
 from ..ops.op import primitive
 from .graph import Node, Rerun, plain
 from .scope import MACHINERY, setting
@@ -33,7 +32,7 @@ class Collector:
         self.stat, self.where, self.out = stat, where, out
 
     def __call__(self, node: Node, y_bars: list) -> None:
-        if isinstance(node.op, Rerun) or node.op is barrier or MACHINERY in node.scope:
+        if isinstance(node.op, Rerun) or MACHINERY in node.scope:
             return  # how checkpoint and loops work, no part of the user's function
         if not fnmatch.fnmatchcase(node.label, self.where):
             return

@@ -50,8 +50,8 @@ class GPT2Config:
             raise ConfigError(f"GPT-2: {self.heads} heads do not divide the width {self.width}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"GPT-2: dropout {self.dropout}; expected a probability from 0 to below 1")
-        if self.initialisation not in INITIALISATIONS:
-            raise UnknownName(f"GPT-2: no initialisation {self.initialisation!r}" + near(self.initialisation, INITIALISATIONS))
+        if self.initialisation not in list(INITIALISATIONS):
+            raise UnknownName(f"GPT-2: no initialisation {self.initialisation!r}" + near(str(self.initialisation), INITIALISATIONS))
         if self.chunk is not None and self.chunk < 1:
             raise ConfigError(f"GPT-2: chunk is {self.chunk}; expected a number of rows, at least 1")
 

@@ -25,17 +25,14 @@ def cast_backward(res, y_bar, *, dtype):
 
 
 @primitive()
-def barrier(*xs: Array):
-    """yᵢ = xᵢ, for all or for none: no yᵢ is there before every xᵢ is, and XLA may not move or merge work across.   x̄ᵢ = ȳᵢ.
-
-    What is computed from yᵢ alone thus waits for every xᵢ (checkpoint stands on this).
-    """
-    return tuple(lax.optimization_barrier(xs))
+def barrier(x: Float[Array, "..."]):
+    """y = x, and XLA may not move or merge work across it.   x̄ = ȳ."""
+    return lax.optimization_barrier(x)
 
 
 @barrier.rule
-def barrier_backward(res, y_bars):
-    return tuple(y_bars)
+def barrier_backward(res, y_bar):
+    return (y_bar,)
 
 
 @constant

@@ -9,8 +9,8 @@ CASES = [
     Case(cast, "wider", lambda rng: (rng.normal(size=(2, 3)),), {"dtype": "float64"}),
     Case(cast, "integers", lambda rng: (rng.integers(0, 5, size=3),), {"dtype": "float64"}),
     Case(cast, "empty", normal((0,)), {"dtype": "float64"}),
-    Case(barrier, "one", normal((2, 3))),
-    Case(barrier, "several", lambda rng: (rng.normal(size=(2, 3)), rng.normal(), np.arange(3))),
+    Case(barrier, "matrix", normal((2, 3))),
+    Case(barrier, "scalar", normal(())),
 ]
 
 EDGES = [

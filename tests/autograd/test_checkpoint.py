@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback import ops
+from pullback import nn, ops
 from pullback.lib.errors import GraphError
 from pullback.ops.activation import gelu
 
@@ -92,6 +92,35 @@ def test_levels_meet_in_one_checkpoint(gap, jit):
         return grad(outer)
 
     assert gap(f(ops, pb.grad, pb.checkpoint)(X), jit(f(jnp, jax.grad, jax.checkpoint))(X)) < 1e-13
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_an_argument_keeps_its_level_in_the_second_run(compiled, gap, jit):
+    """b is tracked above every output, t is not tracked at all: neither may lend its level to a."""
+
+    def f(ns, grad, checkpoint, stop):
+        def outer(a):
+            body = lambda a, b, *, t: ns.exp(a) * stop(b) * jnp.exp(t) + a
+            return ns.sum(grad(lambda b: ns.sum(checkpoint(body)(a, b, t=jnp.asarray(C)) * b * b))(a * 2.0))
+
+        return grad(outer)
+
+    ours = f(ops, pb.grad, pb.checkpoint, pb.stop_gradient)
+    theirs = f(jnp, jax.grad, jax.checkpoint, jax.lax.stop_gradient)
+    assert gap((jit(ours) if compiled else ours)(X), jit(theirs)(X)) < 1e-13
+
+
+class Pair(nn.Module):
+    x: jax.Array = nn.param()
+    v: jax.Array = nn.param()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_what_no_cotangent_reaches_stays_without_one(compiled):
+    f = lambda x, v: ops.sum(pb.checkpoint(lambda x, v: (ops.tanh(x), v * 2.0))(x, v)[0])
+    gradient = lambda x: pb.grad(lambda m: f(m.x, m.v))(Pair(x, x))
+    with pytest.raises(GraphError, match="no gradient reaches the parameters v"):
+        (jax.jit(gradient) if compiled else gradient)(X)
 
 
 BODIES = {
@@ -202,6 +231,7 @@ def temp():
         "plain": bytes_of(jax.jit(pb.grad(chain(ops, gelu, lambda f: f)))),
         "ours": bytes_of(jax.jit(pb.grad(chain(ops, gelu, pb.checkpoint)))),
         "compiled": pb.compile(pb.grad(chain(ops, gelu, pb.checkpoint))).plan(ws).temp,
+        "keywords": pb.compile(pb.grad(chain(ops, gelu, lambda f: lambda h, w: pb.checkpoint(f)(h=h, w=w)))).plan(ws).temp,
         "theirs": bytes_of(jax.jit(jax.grad(chain(jnp, jax_gelu, jax.checkpoint)))),
         "activation": 512 * 64 * 4,
     }
@@ -211,4 +241,5 @@ def test_checkpoint_saves_memory(temp):
     """Ten blocks keep their inputs alone; a second array for each would be ten more."""
     assert temp["ours"] <= 1.1 * temp["theirs"]
     assert temp["compiled"] <= 1.1 * temp["theirs"]
+    assert temp["keywords"] == temp["compiled"]
     assert temp["ours"] <= temp["plain"] - 4 * temp["activation"]

@@ -213,10 +213,10 @@ def test_barriers_hold_in_small_loops_and_branches():
         return pb.scan(lambda carry, row: (calm(carry), carry * row), x[0], x)[1]
 
     programs = [
-        lambda x: ops.barrier(x)[0] * 2,
-        lambda x: jax.lax.fori_loop(0, 3, lambda i, c: ops.barrier(c)[0] * 2, x),
-        lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: ops.barrier(jnp.abs(c))[0] * 2 + 1, x),
-        lambda x: jax.lax.cond(x.sum() > 0, lambda x: ops.barrier(x)[0] * 2, lambda x: ops.barrier(-x)[0] * 2, x),
+        lambda x: ops.barrier(x) * 2,
+        lambda x: jax.lax.fori_loop(0, 3, lambda i, c: ops.barrier(c) * 2, x),
+        lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: ops.barrier(jnp.abs(c)) * 2 + 1, x),
+        lambda x: jax.lax.cond(x.sum() > 0, lambda x: ops.barrier(x) * 2, lambda x: ops.barrier(-x) * 2, x),
         pb.grad(lambda x: ops.sum(loop(x))),
         pb.grad(lambda x: ops.sum(pb.scan(lambda c, row: (loop(c), None), x, x)[0])),
         lambda x: jax.vmap(pb.grad(lambda x: ops.sum(calm(x))))(x),
