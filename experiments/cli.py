@@ -6,6 +6,7 @@ Whatever is wrong ends in one line on standard error and exit code 2; Ctrl-C in 
 import importlib.metadata
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -15,12 +16,20 @@ from ..lib.errors import PullbackError, UnknownName, near
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. Without `argv` it is this process' own command line."""
-    own, argv = argv is None, sys.argv[1:] if argv is None else list(argv)
+    code = outcome(sys.argv[1:] if argv is None else argv, own=argv is None)
+    if argv is None and code == 130:
+        os._exit(code)  # XLA may still be at work in its threads, and crashes where Python ends under them
+    return code
+
+
+def outcome(argv: Sequence[str], own: bool) -> int:
     try:
         return run(argv)
     except PullbackError as error:
         return complain(str(error))
     except KeyboardInterrupt:
+        if own:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         return complain("interrupted", 130)
     except OSError as error:
         if own and sys.stdout:  # if it was about standard output, Python would try again when it ends

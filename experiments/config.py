@@ -2,13 +2,13 @@
 
 import dataclasses
 import json
-import math
 import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar, Union
 
+import numpy as np
 import tyro
 
 from ..lib.errors import ConfigError, UnknownName, near
@@ -19,6 +19,7 @@ from ..models.gpt2 import GPT2Config
 T = TypeVar("T")
 
 INT32 = 2**31  # seeds and steps are numbers of the compiled step
+FLOAT32 = float(np.finfo(np.float32).max)  # and so are rates
 DECAYS = ("constant", "linear", "cosine")
 
 
@@ -98,27 +99,27 @@ def check(config: RunConfig) -> RunConfig:
     """The config itself, or a ConfigError that names the first setting that cannot be used."""
     for name in ("steps", "batch", "validate_every", "validate_batches", "log_every"):
         demand(name, getattr(config, name), lambda n: 1 <= n < INT32, f"from 1 to {INT32 - 1}")
-    demand("sample_tokens", config.sample_tokens, lambda n: 0 <= n < INT32, "0 or more")
+    demand("sample_tokens", config.sample_tokens, lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
     demand("seed", config.seed, lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
     among("tokeniser", config.tokeniser, KINDS)
     among("precision", config.precision, POLICIES)
     among("schedule.kind", config.schedule.kind, DECAYS)
-    demand("model.eps", config.model.eps, at_least_0, "a finite number, 0 or more")  # its other fields it checks itself
+    demand("model.eps", config.model.eps, at_least_0, "a float32, 0 or more")  # its other fields it checks itself
     demand("context", config.window, lambda n: n >= 1, "at least 1")
     if config.window > config.model.context:
         raise ConfigError(f"context is {config.window}; it must be at most model.context, which is {config.model.context}")
     for name in ("peak", "end"):
-        demand(f"schedule.{name}", getattr(config.schedule, name), at_least_0, "a finite number, 0 or more")
+        demand(f"schedule.{name}", getattr(config.schedule, name), at_least_0, "a float32, 0 or more")
     demand("schedule.warmup", config.schedule.warmup, lambda n: n >= 0, "0 or more")
     for name in ("b1", "b2"):
         demand(f"optimiser.{name}", getattr(config.optimiser, name), lambda x: 0 <= x < 1, "from 0 up to, but not, 1")
     for name in ("eps", "weight_decay", "clip"):
-        demand(f"optimiser.{name}", getattr(config.optimiser, name), at_least_0, "a finite number, 0 or more")
+        demand(f"optimiser.{name}", getattr(config.optimiser, name), at_least_0, "a float32, 0 or more")
     return config
 
 
 def at_least_0(x: float) -> bool:
-    return 0 <= x < math.inf
+    return 0 <= x <= FLOAT32
 
 
 def demand(name: str, value, allowed: Callable[[Any], bool], expected: str) -> None:

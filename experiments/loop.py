@@ -67,6 +67,8 @@ def prepare(config: RunConfig, show: Progress) -> Job:
     training, held_back = split(words.encode(corpus.text), context=config.window)
     stream = TokenStream(training, config.window, config.batch, config.seed)
 
+    blocks = 12 * config.model.layers * config.model.width**2  # their matrices; before a template of so many layers is made
+    demand_memory(16 * blocks, f"training {config.model.layers:,} layers of width {config.model.width:,}")
     parameters = nn.param_count(template_of(config))
     least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
     demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")

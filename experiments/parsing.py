@@ -19,6 +19,7 @@ T = TypeVar("T")
 PLAINER = (  # what tyro and Python say, and what we do
     (re.compile(r"invalid literal for int\(\) with base 10: (.*)"), r"\1 is no whole number"),
     (re.compile(r"could not convert string to float: (.*)"), r"\1 is no number"),
+    (re.compile(r"no type matching \{None\}\|INT could be instantiated from \[(.*)\]"), r"\1 is no whole number"),
     (re.compile(r"Missing value for argument '(.*)'. .*"), r"\1 was given without its value"),
 )
 

@@ -33,6 +33,8 @@ LIMIT = 32 << 20  # bytes of a JSON file; a vocabulary of every character there 
 
 def demand_free(folder: str | Path) -> Path:
     """A folder that is absent or empty, so that no run is written over another."""
+    if not str(folder):
+        raise ConfigError("the name of the output folder is empty; leave --out away for a new folder under runs")
     folder = Path(folder)
     try:
         if folder.is_dir():
@@ -103,6 +105,8 @@ def load_run(path: str | Path) -> Loaded:
 
     Raises ConfigError that names the file where one is missing, damaged, or does not fit the others.
     """
+    if not str(path):
+        raise ConfigError("the name of the run is empty; `pullback train` prints the path of its run")
     folder = Path(path)
     if not (folder / "config.json").is_file():
         raise ConfigError(f"{folder} is no run: there is no config.json in it; `pullback train` makes one and prints its path")

@@ -12,6 +12,7 @@ from .. import nn, ops
 from ..autograd import Compiled, compile, key, keys
 from ..lib.errors import ConfigError
 from ..models.gpt2 import GPT2
+from .config import FLOAT32, INT32
 
 
 def generate(
@@ -66,10 +67,10 @@ def check(prompt: int, tokens: int, temperature: float, top_k: int | None, seed:
     if not prompt:
         raise ConfigError("the prompt is empty; give the text to go on from, if only a line end")
     for name, value, good, expected in (
-        ("tokens", tokens, tokens >= 1, "at least 1"),
-        ("temperature", temperature, 0 <= temperature < float("inf"), "a finite number, 0 or more"),
+        ("tokens", tokens, 1 <= tokens < INT32, f"from 1 to {INT32 - 1}"),
+        ("temperature", temperature, 0 <= temperature <= FLOAT32, "a float32, 0 or more"),
         ("top_k", top_k, top_k is None or top_k >= 1, "at least 1"),
-        ("seed", seed, 0 <= seed < 2**31, f"from 0 to {2**31 - 1}"),
+        ("seed", seed, 0 <= seed < INT32, f"from 0 to {INT32 - 1}"),
     ):
         if not good:
             raise ConfigError(f"{name} is {value}; it must be {expected}")

@@ -56,6 +56,8 @@ def read_corpus(name_or_path: str | Path) -> Corpus:
     if name == PYTHON_DOCS:
         text = python_docs()
         return Corpus(name, text, hashlib.sha256(text.encode()).hexdigest())
+    if not name:
+        raise ConfigError(f"the name of the corpus is empty; expected a UTF-8 file or one of {', '.join([PYTHON_DOCS, *NAMED])}")
     path = find(name) if name in NAMED else Path(name)
     data = read_file(path)
     digest = hashlib.sha256(data).hexdigest()

@@ -38,7 +38,7 @@ class GPT2Config:
     bias: bool = True  # of every linear layer and layer norm
     dropout: float = 0.0  # on the embeddings and on each addition to the residual stream
     eps: float = 1e-5
-    initialisation: str = "paper"  # or "released"
+    initialisation: str = "paper"  # of the weights: "paper", or "released", as OpenAI's code does
     checkpoint: bool = False  # run each block again in the backward instead of keeping its residuals
     chunk: int | None = None  # rows of logits that the loss holds at a time; None: what makes 2²⁴ logits
 

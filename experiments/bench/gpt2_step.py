@@ -9,6 +9,7 @@ from typing import Literal
 from ...lib.errors import ConfigError, UnknownName, near
 from ..parsing import parse
 from .harness import alternating, compared, median, show
+from .rivals.recipe import SHAPES
 
 RIVALS = Path(__file__).parent / "rivals"
 PROGRAMS = {
@@ -66,6 +67,9 @@ def main(argv: Sequence[str]) -> int:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise ConfigError(f"{name} is {value}; expected at least 1")
+    context = SHAPES[options.preset].context
+    if (options.time or 1) > context:
+        raise ConfigError(f"time is {options.time}; the context of {options.preset} is {context}")
     arena, shape = options.arena == "on", ["--shape", options.preset]
     for name in ("batch", "time", "steps"):
         if getattr(options, name) is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -36,7 +37,8 @@ def measured(name: str, command: Sequence[str], arena: bool) -> Line:
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise BenchFailed(f"{name} ended with code {done.returncode}: {said[-1] if said else 'it said nothing'}")
+        errors = [line for line in said if re.match(r"[\w.]+(Error|Exception)\b", line)]  # JAX adds remarks below
+        raise BenchFailed(f"{name} ended with code {done.returncode}: {(errors or said or ['it said nothing'])[-1]}")
     return json.loads(lines[-1])
 
 

@@ -45,7 +45,9 @@ def looped(job: Job, folder: Path) -> float:
     log = Log(folder, job.config.tokens_per_step, Silent())
     jax.block_until_ready(state)
     started = time.perf_counter()
-    state, *_ = run(job._replace(state=state, evaluate=lambda params, part=None: 0.0), log)
+    state, _, interrupted = run(job._replace(state=state, evaluate=lambda params, part=None: 0.0), log)
+    if interrupted:
+        raise KeyboardInterrupt
     jax.block_until_ready(state)
     return time.perf_counter() - started
 

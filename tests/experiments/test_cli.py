@@ -69,6 +69,12 @@ BAD = {
     "context": (["train", "--context", "0"], "context is 0"),
     "long context": (["train", "--context", "65"], "context is 65; it must be at most model.context, which is 64"),
     "heads": (["train", "--model.heads", "3"], "3 heads do not divide the width 128"),
+    "layers": (["train", "--model.layers", "9" * 20], "training 99,999,999,999,999,999,999 layers of width 128 takes"),
+    "no whole number and not none": (["train", "--model.chunk", "x"], "--model.chunk: 'x' is no whole number"),
+    "rate beyond float32": (["train", "--schedule.peak", "1e300"], "schedule.peak is 1e+300; it must be a float32, 0 or more"),
+    "empty out": (["train", "--out", ""], "the name of the output folder is empty"),
+    "empty corpus name": (["train", "--data", ""], "the name of the corpus is empty; expected a UTF-8 file or one of python-docs"),
+    "empty run": (["generate", "", "--prompt", "x"], "the name of the run is empty"),
     "rate": (["train", "--schedule.peak", "nan"], "schedule.peak is nan"),
     "negative rate": (["train", "--schedule.end=-1"], "schedule.end is -1.0"),
     "precision": (["train", "--precision", "float23"], "no precision 'float23'; did you mean 'float32'"),
@@ -86,10 +92,12 @@ BAD = {
     "empty prompt": (["generate", "somewhere", "--prompt", ""], "the prompt is empty"),
     "no run": (["generate", "nowhere", "--prompt", "x"], "nowhere is no run: there is no config.json in it"),
     "no tokens": (["generate", "nowhere", "--prompt", "x", "--tokens", "0"], "tokens is 0"),
+    "too many tokens": (["generate", "nowhere", "--prompt", "x", "--tokens", "9" * 20], "it must be from 1 to 2147483647"),
     "temperature": (["generate", "nowhere", "--prompt", "x", "--temperature", "-1"], "temperature is -1.0"),
     "data set": (["data", "tinyshakespear"], "no data set 'tinyshakespear'; did you mean 'tinyshakespeare'?"),
     "no data set": (["data"], "there is no NAME"),
     "bench": (["bench", "gpt3-step"], "no bench 'gpt3-step'"),
+    "time beyond the context": (["bench", "gpt2-step", "--time", "5000"], "time is 5000; the context of gpt2-124m is 1024"),
 }
 
 
@@ -254,6 +262,20 @@ def test_a_closed_pipe_is_no_traceback():
     os.close(write)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.startswith("pullback: nobody reads standard output") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("later", [0.3, 1.5])
+def test_ctrl_c_while_compiling(later, tmp_path):
+    """XLA's threads are at work when the process ends."""
+    process = pullback("train", "quick", "--out", "run")
+    try:
+        assert process.stderr and process.stderr.readline().endswith("compiling\n")
+        time.sleep(later)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (130, "pullback: interrupted\n") and os.listdir() == []
 
 
 def test_train_from_outside_until_ctrl_c(tiny, corpus, tmp_path):

@@ -51,10 +51,10 @@ def load(model: GPT2, values: dict[str, Any]) -> None:
     def put(layer: nn.Module, pair: tuple) -> None:
         for target, value in zip((layer.weight, layer.bias), pair):
             if value is not None:
-                target.copy_(torch.from_numpy(value.T))  # type: ignore[union-attr, operator]
+                target.copy_(torch.tensor(value.T))  # type: ignore[union-attr, operator]
 
-    model.wte.weight.copy_(torch.from_numpy(values["wte"]))
-    model.wpe.weight.copy_(torch.from_numpy(values["wpe"]))
+    model.wte.weight.copy_(torch.tensor(values["wte"]))
+    model.wpe.weight.copy_(torch.tensor(values["wpe"]))
     put(model.lnf, values["lnf"])
     for block, pairs in zip(model.h, values["h"]):
         for name, pair in pairs.items():
