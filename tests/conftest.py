@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import jax
 import pytest
 
 
@@ -19,3 +20,10 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("needs real data: set PULLBACK_DATA to a folder that holds tinyshakespeare.txt")
     return Path(folder).resolve(strict=True)
+
+
+@pytest.fixture
+def x64():
+    """Everything in the test is float64; afterwards the flag is what it was."""
+    with jax.enable_x64(True):
+        yield

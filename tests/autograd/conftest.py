@@ -34,13 +34,6 @@ def jit():
 
 
 @pytest.fixture
-def x64():
-    """Everything in the test is float64; afterwards the flag is what it was."""
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture
 def registry():
     """A registry in which a test may define ops; afterwards it is what it was."""
     before, epoch = dict(machinery.REGISTRY), machinery.EPOCH.value

@@ -64,9 +64,3 @@ def gap(got, wanted) -> float:
 def plain():
     """The plain GPT-2 (`logits`, `loss`), the `gap` between two arrays, and the seed, step and first example of its dropout."""
     return SimpleNamespace(logits=logits, loss=loss, gap=gap, keys=(SEED, STEP), first_example=FIRST)
-
-
-@pytest.fixture
-def x64():
-    with jax.enable_x64(True):
-        yield
