@@ -1,5 +1,6 @@
 # make train    a small GPT-2 learns to write, in about two minutes
 # make test     all tests
+# make prove    the long proofs (every mutant, random operands by the ten thousand); they stand in docs/proof.json
 # make lint     ruff;   make types   pyright
 #
 # Each makes .venv and installs what it needs first. PYTHON=python3.12 takes another interpreter, ARGS="..." goes to the command.
@@ -11,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-inp
 # $(call need,code,text): end here, in one line, unless this interpreter runs the code.
 need = $(if $(shell $(PYTHON) -c '$(1); print(1)' 2>/dev/null),,$(error $(2)))
 
-.PHONY: train test lint types
+.PHONY: train test prove lint types
 .DELETE_ON_ERROR:
 
 train: .venv/.plots
@@ -19,6 +20,9 @@ train: .venv/.plots
 
 test: .venv/.test
 	$(BIN)/python -m pytest -q $(ARGS)
+
+prove: .venv/.test
+	$(BIN)/python -m pullback.experiments.proof $(ARGS)
 
 lint: .venv/.test
 	$(BIN)/ruff check .

@@ -10,6 +10,9 @@ from .autograd import MemoryPlan as MemoryPlan
 from .autograd import NanError as NanError
 from .autograd import Tensor as Tensor
 from .autograd import UnmatchedRule as UnmatchedRule
+from .autograd import Verdict as Verdict
+from .autograd import check as check
+from .autograd import check_rule as check_rule
 from .autograd import checkpoint as checkpoint
 from .autograd import collecting as collecting
 from .autograd import compile as compile
@@ -27,6 +30,7 @@ from .autograd import scan as scan
 from .autograd import scope as scope
 from .autograd import tap as tap
 from .autograd import tensor as tensor
+from .autograd import testing as testing
 from .autograd import value_and_grad as value_and_grad
 from .autograd import vjp as vjp
 from .lib.errors import PullbackError as PullbackError

@@ -1,5 +1,6 @@
 """How was it composed? Tensors, the walk, and the transforms of functions."""
 
+from . import testing as testing
 from .checkpoint import checkpoint as checkpoint
 from .collect import collecting as collecting
 from .collect import tap as tap
@@ -24,3 +25,6 @@ from .transforms import jacobian as jacobian
 from .transforms import jvp as jvp
 from .transforms import value_and_grad as value_and_grad
 from .transforms import vjp as vjp
+from .verdict import Verdict as Verdict
+from .verdict import check as check
+from .verdict import check_rule as check_rule

@@ -9,7 +9,7 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from ..lib.precision import POLICY
-from ..ops.op import RULES, aval_of, is_float
+from ..ops.rule import RULES, aval_of, is_float
 from .collect import Row
 from .graph import LIVE, ORDER, WATCHERS, Node, Rerun, Tensor, level_of, plain, strip
 from .random import KEYS

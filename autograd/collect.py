@@ -8,21 +8,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..lib.errors import OperandError
-from ..ops.op import primitive
+from ..ops.identity import tap as tap
 from .graph import Node, Rerun, plain
 from .scope import MACHINERY, setting
 from .walk import COLLECT
-
-
-@primitive()
-def tap(x, *, name: str):
-    """y = x;   x̄ = ȳ.   A named place in the backward: `collecting` finds its cotangent under `scope/name`."""
-    return x
-
-
-@tap.rule
-def tap_backward(res, y_bar, *, name):
-    return (y_bar,)
 
 
 class Collector:

@@ -11,7 +11,7 @@ import jax
 from jax.core import Tracer
 
 from ..lib.errors import GraphError
-from ..ops.op import RULES
+from ..ops.rule import RULES
 from . import debug
 from .graph import WATCHERS, tracked_leaves
 from .random import KEYS

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 from ..lib.errors import GraphError, OperandError
-from ..ops.op import is_float
+from ..ops.rule import is_float
 from . import graph
 from .graph import EXPLORING, Node, Tensor, leaf, plain
 from .walk import walk

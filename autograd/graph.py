@@ -17,7 +17,8 @@ import numpy as np
 from jax.core import Tracer
 
 from ..lib.errors import GraphError, OperandError
-from ..ops.op import EPOCH, OVERRIDES, RULES, Aval, Op, Rule, aval_of, is_float
+from ..ops.op import OVERRIDES, Op
+from ..ops.rule import EPOCH, RULES, Aval, Rule, aval_of, is_float
 from . import debug
 from .methods import Methods
 from .rules import chosen

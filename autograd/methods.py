@@ -1,6 +1,7 @@
 """Operators and methods of a tracked value, in NumPy's and PyTorch's names."""
 
 import sys
+from collections.abc import Callable
 
 from .. import ops
 from ..lib.errors import GraphError
@@ -16,6 +17,16 @@ def refused(what: str) -> GraphError:
 def is_axes(shape) -> tuple:
     """`x.reshape(2, 3)` and `x.reshape((2, 3))` alike."""
     return tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else tuple(shape)
+
+
+def method(op: Callable) -> Callable:
+    """An op as a method: the value is its first operand."""
+    return lambda self, *args, **statics: op(self, *args, **statics)
+
+
+def reduction(op: Callable) -> Callable:
+    """A reduction as a method, its axis by position."""
+    return lambda self, axis=None, keepdims=False, **statics: op(self, axis=axis, keepdims=keepdims, **statics)
 
 
 class Methods:
@@ -62,9 +73,7 @@ class Methods:
         return self
 
     def __pow__(self, exponent):
-        if isinstance(exponent, (int, float)):
-            return ops.pow_constant(self, exponent=exponent)
-        return ops.power(self, exponent)
+        return ops.pow(self, exponent)
 
     def __rpow__(self, base):
         return ops.power(base, self)
@@ -155,29 +164,79 @@ class Methods:
     def astype(self, dtype):
         return ops.astype(self, dtype)
 
-    def sum(self, axis=None, keepdims: bool = False):
-        return ops.sum(self, axis=axis, keepdims=keepdims)
+    def flip(self, *axis):
+        return ops.flip(self, is_axes(axis) if axis else None)
 
-    def mean(self, axis=None, keepdims: bool = False):
-        return ops.mean(self, axis=axis, keepdims=keepdims)
+    def cumsum(self, axis=None):
+        return ops.cumsum(self, axis=axis)
 
-    def max(self, axis=None, keepdims: bool = False):
-        return ops.max(self, axis=axis, keepdims=keepdims)
+    def cumprod(self, axis=None):
+        return ops.cumprod(self, axis=axis)
 
-    def min(self, axis=None, keepdims: bool = False):
-        return ops.min(self, axis=axis, keepdims=keepdims)
+    all = reduction(ops.all)
+    any = reduction(ops.any)
+    argmax = reduction(ops.argmax)
+    argmin = reduction(ops.argmin)
+    logsumexp = reduction(ops.logsumexp)
+    max = reduction(ops.max)
+    mean = reduction(ops.mean)
+    min = reduction(ops.min)
+    norm = reduction(ops.norm)
+    prod = reduction(ops.prod)
+    std = reduction(ops.std)
+    sum = reduction(ops.sum)
+    var = reduction(ops.var)
 
-    def exp(self):
-        return ops.exp(self)
+    diagonal = method(ops.diagonal)
+    flatten = method(ops.ravel)
+    moveaxis = method(ops.moveaxis)
+    ravel = method(ops.ravel)
+    repeat = method(ops.repeat)
+    roll = method(ops.roll)
+    squeeze = method(ops.squeeze)
+    swapaxes = method(ops.swapaxes)
+    tile = method(ops.tile)
+    trace = method(ops.trace)
+    tril = method(ops.tril)
+    triu = method(ops.triu)
 
-    def log(self):
-        return ops.log(self)
+    def clip(self, min=None, max=None):
+        return ops.clip(self, min, max)
 
-    def sqrt(self):
-        return ops.sqrt(self)
+    abs = method(ops.abs)
+    arccos = method(ops.arccos)
+    arcsin = method(ops.arcsin)
+    arctan = method(ops.arctan)
+    ceil = method(ops.ceil)
+    cos = method(ops.cos)
+    cosh = method(ops.cosh)
+    erf = method(ops.erf)
+    exp = method(ops.exp)
+    expm1 = method(ops.expm1)
+    floor = method(ops.floor)
+    log = method(ops.log)
+    log1p = method(ops.log1p)
+    reciprocal = method(ops.reciprocal)
+    relu = method(ops.relu)
+    round = method(ops.round)
+    sigmoid = method(ops.sigmoid)
+    sign = method(ops.sign)
+    sin = method(ops.sin)
+    sinh = method(ops.sinh)
+    sqrt = method(ops.sqrt)
+    square = method(ops.square)
+    tan = method(ops.tan)
+    tanh = method(ops.tanh)
+    trunc = method(ops.trunc)
 
-    def tanh(self):
-        return ops.tanh(self)
+    def sort(self, axis=-1, descending: bool = False):
+        return ops.sort(self, axis, descending=descending)
+
+    def argsort(self, axis=-1, descending: bool = False):
+        return ops.argsort(self, axis=axis, descending=descending)
+
+    def masked_fill(self, mask, value):
+        return ops.masked_fill(self, mask, value)
 
 
 def bare(x):

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 
 from ..lib.errors import OperandError, UnknownName, near
-from ..ops.op import EPOCH, REGISTRY, RULES, Op, Rule
+from ..ops.op import REGISTRY, Op
+from ..ops.rule import EPOCH, RULES, Rule
 from .scope import SCOPE, setting
 
 Table = tuple[tuple[str, str], ...]

@@ -16,7 +16,7 @@ from jax.core import Tracer
 
 from ..lib.errors import OperandError
 from ..ops import add, astype, index, stack, unstack
-from ..ops.op import is_float
+from ..ops.rule import is_float
 from .checkpoint import checkpoint, rerun_node, snapshot
 from .collect import Collector
 from .graph import ORDER, WATCHERS, Tensor, level_of, lift, plain, strip, tracked_leaves, zeros
@@ -165,7 +165,7 @@ def scan_values(step: Callable, init, xs, reverse: bool):
         for label, values in rows.items():
             collector.put(label, values)
         input_bars = dict(zip(inputs_float, [*first, *x_bars]))
-        return [input_bars.get(i) for i in range(len(inputs))] + list(closed_bars)
+        return [input_bars.get(i) if parent else None for i, parent in enumerate(parents)] + list(closed_bars)
 
     parents = [(t.node, t.index) if type(t) is Tensor and t.level == level else None for t in inputs]
     return tree.unflatten(rerun_node("scan", outputs, level, parents + closed, pull, (carries, below_xs)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..lib.errors import GraphError, OperandError
 from ..ops import reshape, stack
-from ..ops.op import aval_of, is_float
+from ..ops.rule import aval_of, is_float
 from .graph import LEVELS, LIVE, WATCHERS, Tensor, escaped, leaf, plain, recording, strip, tracked_leaves, zeros
 from .scope import setting
 from .walk import LEDGER, walk

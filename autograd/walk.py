@@ -6,6 +6,7 @@ what they have just recorded, so what it closes over is simply the set of older 
 """
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
@@ -39,14 +40,14 @@ class Ledger:
         self.seen[id(x)] = x
 
     def count(self, outputs: Sequence[Tensor]) -> None:
-        for node in sorted(reached(outputs, -1), key=lambda node: node.order):
+        for node in sorted(reached(outputs, -math.inf), key=lambda node: node.order):
             for x in map(plain, jax.tree.leaves(node.residuals)):
                 if hasattr(x, "dtype") and id(x) not in self.seen:  # a Python number takes no memory
                     self.seen[id(x)] = x
                     self.bytes[node.label] = self.bytes.get(node.label, 0) + x.size * x.dtype.itemsize
 
 
-def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: int = -1, free: bool = False) -> dict[Node, list]:
+def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, free: bool = False) -> dict[Node, list]:
     """{leaf, older or watched node: the cotangent of each of its outputs, `None` where none arrived}.
 
     outputs: tracked at one level; seeds: their cotangents, `None` for no contribution.
@@ -73,7 +74,7 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: int = -1, free: bool
         node = heapq.heappop(heap)[1]
         y_bars = bars.pop(node)
         if node.watched is not None and node.order > floor:
-            deposit(node, y_bars)
+            deposit(node.watched, y_bars)
             end[node] = y_bars
         if node.op is None or node.order <= floor:
             end[node] = y_bars
@@ -84,7 +85,7 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: int = -1, free: bool
         if debug.watching:
             debug.pulled(node, y_bars, x_bars)
         for parent, x_bar in zip(node.parents, x_bars):
-            if parent is not None and x_bar is not None:
+            if x_bar is not None:  # none for an operand without a parent
                 give(parent[0], parent[1], x_bar)
         if free:
             node.residuals, node.operands, node.parents, node.again = FREED, None, (), ()
@@ -205,15 +206,15 @@ def expand(node: Node, y_bar) -> tuple:
     return tuple(bars)
 
 
-def deposit(node: Node, y_bars: list) -> None:
-    """Fill `.grad` of the tensors that watch this node."""
-    for index, reference in (node.watched or {}).items():
+def deposit(watched: dict, y_bars: list) -> None:
+    """Fill `.grad` of the tensors that watch a node."""
+    for index, reference in watched.items():
         tensor, bar = reference(), y_bars[index]
         if tensor is not None and bar is not None:
             tensor.grad = bar if tensor.grad is None else add(tensor.grad, bar)
 
 
-def reached(outputs: Sequence[Tensor], floor: int) -> set[Node]:
+def reached(outputs: Sequence[Tensor], floor: float) -> set[Node]:
     """The nodes behind some outputs, up to and including the first ones older than `floor`."""
     found = {output.node for output in outputs}
     frontier = list(found)

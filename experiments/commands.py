@@ -3,9 +3,10 @@
 import importlib
 import importlib.util
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import tyro
@@ -16,6 +17,7 @@ from ..lib.errors import UnknownName, near
 from ..lib.precision import precision
 from . import sample
 from .config import RunConfig
+from .loop import Result
 from .loop import train as train_run
 from .machine import use_device, use_threads
 from .parsing import parse
@@ -23,6 +25,8 @@ from .plot import MISSING, can_plot
 from .presets import preset
 from .progress import progress
 from .run import load_run
+from .small.config import SMALL, SmallConfig
+from .small.train import train as train_small
 
 BENCHES = {  # name: module of experiments/bench with main(argv)
     "gpt2-step": "gpt2_step",
@@ -30,6 +34,7 @@ BENCHES = {  # name: module of experiments/bench with main(argv)
     "scan": "scan",
     "loop": "loop",
     "import": "import_time",
+    "verdict": "verdict",
 }
 
 
@@ -49,7 +54,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model. The last line printed is the folder of the run."""
+    """Train a model. The last line printed is the folder of the run.
+
+    The small presets fruit, toy-regression and spirals have other settings than those below: see `pullback train fruit --help`.
+    """
 
     config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = field(default_factory=RunConfig)
     out: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
@@ -87,26 +95,12 @@ class Data:
 
 
 def train(argv: Sequence[str]) -> int:
-    named = argv[0] if argv and not argv[0].startswith("-") else Train().config.preset
-    given = parse(Train, argv, "train", Train(preset(named)))
-    if given.config.preset != named:  # it came after the options
-        given = parse(Train, argv, "train", Train(preset(given.config.preset)))
+    small, rest = small_preset(argv)
+    given: Any = parse(asking(SMALL[small]), rest, f"train {small}") if small else language_settings(argv)
     settle(given.machine)
-    result = train_run(given.config, given.out, progress())
+    result = (train_small if small else train_run)(given.config, given.out, progress())
     if given.machine.json:
-        say(
-            run=str(result.folder),
-            preset=result.config.preset,
-            steps=result.steps,
-            interrupted=result.interrupted,
-            parameters=result.record["parameters"],
-            tokens=result.steps * result.config.tokens_per_step,
-            loss=result.last and result.last.loss,
-            val_loss=result.val_loss,
-            seconds=round(result.seconds, 3),
-            compile_seconds=result.record["step"]["compile_seconds"],
-            sample=result.sample,
-        )
+        say(**summary(result))
     else:
         print(*([visible(result.sample), ""] if result.sample else []), result.folder, sep="\n")
     if not can_plot():
@@ -114,6 +108,53 @@ def train(argv: Sequence[str]) -> int:
     if result.interrupted:
         print(f"pullback: interrupted after {result.steps:,} of {result.config.steps:,} steps", file=sys.stderr)
     return 130 if result.interrupted else 0
+
+
+def language_settings(argv: Sequence[str]) -> Train:
+    """Those of a preset, and what `argv` changes."""
+    named = argv[0] if argv and not argv[0].startswith("-") else Train().config.preset
+    given = parse(Train, argv, "train", Train(preset(named)))
+    if given.config.preset != named:  # it came after the options
+        given = parse(Train, argv, "train", Train(preset(given.config.preset)))
+    return given
+
+
+def small_preset(argv: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """(the small preset that is named, if one is, the other arguments): the first word, or a later one that is no option's value."""
+    alone = ("--json", "--no-json", "--help", "-h")
+    for i, (before, word) in enumerate(zip(["", *argv], argv)):
+        is_value = before.startswith("--") and "=" not in before and before not in alone
+        if word in SMALL and not is_value:
+            return word, [*argv[:i], *argv[i + 1 :]]
+        if i == 0 and not word.startswith("-"):
+            break
+    return None, argv
+
+
+def asking(small: SmallConfig) -> type:
+    """`Train` with the settings of a small preset."""
+    config = ("config", Annotated[type(small), tyro.conf.arg(name="")], field(default=small))
+    text = f"{small.__doc__}\n\nThe last line printed is the folder of the run."
+    return make_dataclass("Train", [config], bases=(Train,), namespace={"__doc__": text}, frozen=True)
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """What --json says of a run."""
+    config = result.config
+    is_small = isinstance(config, SmallConfig)
+    return {
+        "run": str(result.folder),
+        "preset": config.preset,
+        "steps": result.steps,
+        "interrupted": result.interrupted,
+        "parameters": result.record["parameters"],
+        **({"examples": result.steps * config.batch} if is_small else {"tokens": result.steps * config.tokens_per_step}),
+        "loss": result.last and result.last.loss,
+        "val_loss": result.val_loss,
+        "seconds": round(result.seconds, 3),
+        "compile_seconds": result.record["step"]["compile_seconds"],
+        **({"report": result.sample, **result.measures} if is_small else {"sample": result.sample}),
+    }
 
 
 def generate(argv: Sequence[str]) -> int:
@@ -185,7 +226,21 @@ def visible(text: str) -> str:
 
 
 def say(**answer) -> None:
-    print(json.dumps(answer, allow_nan=False))
+    print(json.dumps(without_nan(answer), allow_nan=False))
+
+
+def without_nan(answer):
+    """JSON has neither NaN nor infinity: null in their place."""
+    if isinstance(answer, dict):
+        return {name: without_nan(value) for name, value in answer.items()}
+    if isinstance(answer, (list, tuple)):
+        return [without_nan(value) for value in answer]
+    return None if isinstance(answer, float) and not math.isfinite(answer) else answer
+
+
+def later(module: str) -> Callable[[Sequence[str]], int]:
+    """The command of a module of its own, imported when it is called."""
+    return lambda argv: importlib.import_module(f"{__package__}.{module}").main(argv)
 
 
 class Command(NamedTuple):
@@ -196,6 +251,8 @@ class Command(NamedTuple):
 COMMANDS = {
     "train": Command(train, "train a model: train [PRESET] [--steps N --model.layers 4 ...] [--out DIR]"),
     "generate": Command(generate, "write on from a prompt: generate RUN --prompt TEXT"),
+    "check": Command(later("check"), "judge backward rules: check [OP|FILE.py:NAME ...]"),
+    "mutate": Command(later("mutate"), "plant mistakes and count the unnoticed: mutate [OP|walk|OPTIMISER ...]"),
     "data": Command(data, "fetch a named data set: data tinyshakespeare"),
     "bench": Command(bench, "measure: bench NAME"),
 }

@@ -3,11 +3,12 @@
 import importlib.metadata
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -28,14 +29,17 @@ from .plot import can_plot, plot_loss
 from .progress import Progress, Silent
 from .run import RUNS, begin, demand_free, demand_writable, make_folder, save_weights
 from .sample import generate
-from .step import Params, State, first_state, schedule_of, template_of, training_step, validation
+from .step import Measured, Params, State, first_state, schedule_of, template_of, training_step, validation
 
 
 class Result(NamedTuple):
-    """What a run came to: `steps` done of `config.steps`, the last line of metrics and the last validation loss taken."""
+    """What a run came to: `steps` done of `config.steps`, the last line of metrics and the last validation loss taken.
+
+    sample: what there is to be read at the end. measures: further numbers, by name.
+    """
 
     folder: Path
-    config: RunConfig
+    config: Any
     record: dict[str, Any]
     steps: int
     last: Metrics | None
@@ -43,6 +47,47 @@ class Result(NamedTuple):
     seconds: float
     interrupted: bool
     sample: str
+    measures: Mapping[str, Any] = MappingProxyType({})
+
+
+class Pace(Protocol):
+    """What the loop reads of a config."""
+
+    @property
+    def preset(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def validate_every(self) -> int: ...
+    @property
+    def validate_batches(self) -> int | None: ...
+    @property
+    def log_every(self) -> int: ...
+
+
+class Batches(Protocol):
+    """Where batches come from: that of a step is a function of the step."""
+
+    def at(self, step: int, /) -> tuple: ...
+
+
+class Course(Protocol):
+    """What the loop asks of a job, whatever is trained: the `Job` of a language model is one, a small preset's another."""
+
+    @property
+    def config(self) -> Pace: ...
+    @property
+    def stream(self) -> Batches: ...
+    @property
+    def step(self) -> Callable[..., tuple[State, Measured]]: ...
+    @property
+    def evaluate(self) -> Callable[..., float]: ...
+    @property
+    def rate(self) -> Callable: ...
+    @property
+    def state(self) -> State: ...
 
 
 class Job(NamedTuple):
@@ -82,12 +127,19 @@ def prepare(config: RunConfig, show: Progress) -> Job:
         "corpus": {"name": corpus.name, "sha256": corpus.sha256, "training_tokens": len(training), "validation_tokens": len(held_back)},
         "step": {"compile_seconds": round(plan.compile_seconds, 3), "peak_bytes": plan.peak},
         "device": str(state.params["wte.weight"].device),
+        **surroundings(),
+    }
+    return Job(config, words, stream, step, evaluate, rate, state, training[:1], record)
+
+
+def surroundings() -> dict[str, Any]:
+    """What a run depends on besides its config, for its record."""
+    return {
         "arena": arena.status().why,
         "versions": {name: importlib.metadata.version(name) for name in ("pullback", "jax", "jaxlib", "numpy")},
         "python": platform.python_version(),
         "platform": platform.platform(),
     }
-    return Job(config, words, stream, step, evaluate, rate, state, training[:1], record)
 
 
 def train(config: RunConfig, out: str | Path | None = None, show: Progress | None = None) -> Result:
@@ -103,22 +155,40 @@ def train(config: RunConfig, out: str | Path | None = None, show: Progress | Non
         job = prepare(config, show)
         folder = make_folder(out, config.preset)
         begin(folder, job.config, job.words, job.record)
-        log, began = Log(folder, config.tokens_per_step, show), time.perf_counter()
-        show.start(config.steps, "step")
-        try:
-            state, done, interrupted = run(job, log)
-        finally:
-            show.close()
-            if log.last and can_plot():
-                plot_loss(folder, f"{config.preset}, seed {config.seed}")
-        seconds = time.perf_counter() - began
-        if not any(x.is_deleted() for x in state.params.values()):  # a second Ctrl-C may have hit between two steps
-            save_weights(folder, state.params)
-        sample = "" if interrupted or not config.sample_tokens else write_sample(folder, job, state.params, show)
-    return Result(folder, job.config, job.record, done, log.last, log.val_loss, seconds, interrupted, sample)
+        log = Log(folder, config.tokens_per_step, show)
+        end = carry_out(job, folder, log)
+        sample = "" if end.interrupted or not config.sample_tokens else write_sample(folder, job, end.params, show)
+    return Result(folder, job.config, job.record, end.steps, log.last, log.val_loss, end.seconds, end.interrupted, sample)
 
 
-def run(job: Job, log: Log) -> tuple[State, int, bool]:
+class End(NamedTuple):
+    """How the loop ended. whole: are the weights there? A second Ctrl-C may hit while a step has used them up."""
+
+    params: Params
+    whole: bool
+    steps: int
+    seconds: float
+    interrupted: bool
+
+
+def carry_out(job: Course, folder: Path, log: Log, unit: str = "nats per token") -> End:
+    """The steps of a job, with its metrics, its picture and its weights in `folder`. unit: of the loss."""
+    config, began = job.config, time.perf_counter()
+    log.show.start(config.steps, "step")
+    try:
+        state, done, interrupted = run(job, log)
+    finally:
+        log.show.close()
+        if log.last and can_plot():
+            plot_loss(folder, f"{config.preset}, seed {config.seed}", unit)
+    seconds = time.perf_counter() - began
+    whole = not any(x.is_deleted() for x in state.params.values())
+    if whole:
+        save_weights(folder, state.params)
+    return End(state.params, whole, done, seconds, interrupted)
+
+
+def run(job: Course, log: Log) -> tuple[State, int, bool]:
     """All steps, or those before a Ctrl-C: (the last state, the number of steps done, was it interrupted?)."""
     config, state, done = job.config, job.state, 0
     try:

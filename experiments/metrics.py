@@ -18,7 +18,10 @@ class Diverged(PullbackError):
 
 
 class Metrics(NamedTuple):
-    """One line of metrics.jsonl. step: updates done; loss: of this step's batch before its update; val_loss: after it."""
+    """One line of metrics.jsonl. step: updates done; loss: of this step's batch before its update; val_loss: after it.
+
+    tokens_per_s: where there are no tokens, examples per second.
+    """
 
     step: int
     loss: float
@@ -29,10 +32,13 @@ class Metrics(NamedTuple):
 
 
 class Log:
-    """Writes lines one step behind, so that the device is at the next step while Python waits for the numbers of the last."""
+    """Writes lines one step behind, so that the device is at the next step while Python waits for the numbers of the last.
 
-    def __init__(self, folder: Path, tokens_per_step: int, show: Progress):
-        self.path, self.tokens_per_step, self.show = folder / "metrics.jsonl", tokens_per_step, show
+    unit: what is counted per step. rate: the setting to lower when the loss is lost.
+    """
+
+    def __init__(self, folder: Path, tokens_per_step: int, show: Progress, unit: str = "tokens", rate: str = "schedule.peak"):
+        self.path, self.tokens_per_step, self.show, self.unit, self.rate = folder / "metrics.jsonl", tokens_per_step, show, unit, rate
         self.held: tuple | None = None
         self.last: Metrics | None = None
         self.val_loss: float | None = None
@@ -57,7 +63,7 @@ class Log:
         val_loss = look() if look and good else None
         self.append(Metrics(step, loss, val_loss, float(lr), float(measured.grad_norm), speed))
         if not good:
-            raise Diverged(f"the loss is {loss} at step {step}: lower schedule.peak, or look for the op with pb.debug_nans()")
+            raise Diverged(f"the loss is {loss} at step {step}: lower {self.rate}, or look for the op with pb.debug_nans()")
         self.step, self.since = step, time.perf_counter() if look else now
 
     def append(self, metrics: Metrics) -> None:
@@ -70,7 +76,7 @@ class Log:
         except OSError as error:
             raise ConfigError(f"cannot write {self.path}: {reason(error)}") from None
         seen = "" if self.val_loss is None else f"  validation {self.val_loss:.3f}"
-        text = f"loss {metrics.loss:.3f}{seen}  {metrics.tokens_per_s:,.0f} tokens/s"
+        text = f"loss {metrics.loss:.3f}{seen}  {metrics.tokens_per_s:,.0f} {self.unit}/s"
         self.show.at(metrics.step, text)
         if metrics.val_loss is not None:
             self.show.note(f"step {metrics.step:,}  {text}")

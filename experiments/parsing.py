@@ -57,7 +57,7 @@ def options(kind: type) -> Iterator[str]:
     """Names of the options of a dataclass, dotted where it nests: steps, model.layers."""
     for name, hint in typing.get_type_hints(kind, include_extras=True).items():
         hint, *marks = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
-        if tyro.conf.Positional in marks:
+        if tyro.conf.Positional in marks or tyro.conf.Fixed in marks:
             continue
         if dataclasses.is_dataclass(hint):
             unnamed = any(getattr(mark, "name", None) == "" for mark in marks)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from ..lib.atomic import replacing
 
-MISSING = "loss.png was left out, since matplotlib is not installed: pip install 'pullback[plots]'"
+MISSING = "pictures were left out, since matplotlib is not installed: pip install 'pullback[plots]'"
 
 
 def can_plot() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def plot_loss(folder: Path, title: str) -> None:
+def plot_loss(folder: Path, title: str, unit: str = "nats per token") -> None:
     """metrics.jsonl as loss.png: training loss as it came and smoothed, validation loss as points."""
     from matplotlib.figure import Figure  # without pyplot: no window, no state
 
@@ -28,7 +28,7 @@ def plot_loss(folder: Path, title: str) -> None:
         axes.plot(steps, smoothed(values), color="tab:blue", linewidth=1.8, label="training, smoothed")
     if looked:
         axes.plot(*zip(*looked), "o-", color="tab:orange", markersize=4, label=f"validation, {looked[-1][1]:.3f} at the end")
-    axes.set(xlabel="step", ylabel="loss (nats per token)", title=title)
+    axes.set(xlabel="step", ylabel=f"loss ({unit})", title=title)
     axes.grid(alpha=0.3)
     if losses:
         axes.legend(frameon=False)

@@ -1,10 +1,14 @@
-"""Settings with a name. A preset is a difference from the baseline, `RunConfig()`, or from another preset; never a copy."""
+"""Settings with a name. A preset is a difference from the baseline, `RunConfig()`, or from another preset; never a copy.
+
+These are the language models. The small presets have settings of their own: small/config.py.
+"""
 
 from dataclasses import replace
 
 from ..lib.errors import UnknownName, near
 from ..models.gpt2 import GPT2Config
 from .config import OptimiserConfig, RunConfig, ScheduleConfig
+from .small.config import SMALL
 
 BASELINE = RunConfig()
 
@@ -45,5 +49,5 @@ PRESETS = {config.preset: config for config in (QUICK, SHAKESPEARE_CHAR, GPT2_12
 
 def preset(name: str) -> RunConfig:
     if name not in PRESETS:
-        raise UnknownName(f"no preset {name!r}" + near(name, PRESETS))
+        raise UnknownName(f"no preset {name!r}" + near(name, [*PRESETS, *SMALL]))
     return PRESETS[name]

@@ -25,6 +25,7 @@ from ..lib.errors import ConfigError, PullbackError
 from ..lib.tokens import Tokeniser
 from ..models.gpt2 import GPT2
 from .config import RunConfig, check, from_record, to_record
+from .small.config import SMALL, SmallConfig
 from .step import template_of
 
 RUNS = Path("runs")
@@ -80,9 +81,10 @@ def next_folder(runs: Path, preset: str) -> Path:
             number += 1
 
 
-def begin(folder: Path, config: RunConfig, tokeniser: Tokeniser, record: dict[str, Any]) -> None:
+def begin(folder: Path, config: RunConfig | SmallConfig, tokeniser: Tokeniser | None, record: dict[str, Any]) -> None:
     write_json(folder / "config.json", to_record(config))
-    write_json(folder / "tokeniser.json", tokeniser.to_json())
+    if tokeniser is not None:
+        write_json(folder / "tokeniser.json", tokeniser.to_json())
     write_json(folder / "record.json", record)
 
 
@@ -111,7 +113,11 @@ def load_run(path: str | Path) -> Loaded:
     if not (folder / "config.json").is_file():
         raise ConfigError(f"{folder} is no run: there is no config.json in it; `pullback train` makes one and prints its path")
     try:
-        config = check(from_record(RunConfig, read_json(folder / "config.json"), "config.json"))
+        written = read_json(folder / "config.json")
+        name = written.get("preset") if isinstance(written, dict) else None
+        if isinstance(name, str) and name in SMALL:
+            raise ConfigError(f"it is of {name}, which is no language model and has no tokens to write")
+        config = check(from_record(RunConfig, written, "config.json"))
         tokeniser = tokens.from_json(read_json(folder / "tokeniser.json"))
         if tokeniser.vocabulary > config.model.vocab:
             raise ConfigError(f"tokeniser.json has {tokeniser.vocabulary} tokens and the model {config.model.vocab}")

@@ -1,4 +1,4 @@
-"""Clipping by the global norm: the length of all gradients together as one vector."""
+"""Clipping of gradients: of each element, of each leaf by its size, of all together by the global norm."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from ..lib.precision import accumulator
-from .hyper import Hyper, Setting, above_0, current, held, setting
+from .hyper import Hyper, Setting, above_0, carried, held, setting
 from .optimisers import Optimiser
 
 
@@ -27,6 +27,12 @@ class ClipState(NamedTuple):
     hyper: Hyper
 
 
+class LimitState(NamedTuple):
+    """hyper: the limit, if it is a plain number."""
+
+    hyper: Hyper
+
+
 def clip_by_global_norm(max_norm: Setting) -> Optimiser:
     """Gradients as they are while their norm is below `max_norm`, else g·max_norm/norm. Keeps each leaf's dtype.
 
@@ -41,11 +47,60 @@ def clip_by_global_norm(max_norm: Setting) -> Optimiser:
         return ClipState(jnp.zeros(norm.shape, norm.dtype), held(settings))
 
     def update(grads, state, params=None):
-        limit = current(settings, state.hyper)["max_norm"]
+        limit = carried(settings, state.hyper)["max_norm"]
         norm = global_norm(grads)
-        factor = jnp.where(norm < limit, 1.0, limit / norm)
-        factor = jnp.where(jnp.isfinite(norm), factor, jnp.nan)
-        clip = lambda g: (g * factor.astype(accumulator(g.dtype))).astype(g.dtype)
-        return jax.tree.map(clip, grads), ClipState(norm.astype(state.norm.dtype), state.hyper)
+        factor = shrinking(norm, limit)
+        leaf = lambda g: (g * factor).astype(jnp.result_type(g))
+        return jax.tree.map(leaf, grads), ClipState(norm.astype(state.norm.dtype), state.hyper)
 
     return Optimiser(init, update)
+
+
+def clip_by_block_rms(threshold: Setting) -> Optimiser:
+    """Each leaf by itself: as it is while rms = √(mean g²) is below `threshold`, else g·threshold/rms. Keeps its dtype.
+
+    A leaf whose rms is not finite is NaN throughout. (optax gives 0 for the finite gradients beside an infinite one.)
+    Shazeer & Stern 2018, section 6
+    """
+    settings = {"threshold": setting("threshold", threshold, above_0)}
+
+    def init(params):
+        return LimitState(held(settings))
+
+    def update(grads, state, params=None):
+        limit = carried(settings, state.hyper)["threshold"]
+
+        def leaf(g):
+            wide = jnp.asarray(g, accumulator(jnp.result_type(g)))
+            return (g * shrinking(jnp.sqrt(jnp.mean(jnp.square(wide))), limit)).astype(jnp.result_type(g))
+
+        return jax.tree.map(leaf, grads), state
+
+    return Optimiser(init, update)
+
+
+def clip(max_delta: Setting) -> Optimiser:
+    """Each element kept within [−max_delta, max_delta]. Keeps each leaf's dtype.
+
+    NaN stays NaN; an infinite gradient becomes `max_delta` and is not noticed any more. torch's `clip_grad_value_`.
+    """
+    settings = {"max_delta": setting("max_delta", max_delta, above_0)}
+
+    def init(params):
+        return LimitState(held(settings))
+
+    def update(grads, state, params=None):
+        limit = carried(settings, state.hyper)["max_delta"]
+
+        def leaf(g):
+            bound = jnp.asarray(limit, jnp.result_type(g))
+            return jnp.clip(g, -bound, bound)
+
+        return jax.tree.map(leaf, grads), state
+
+    return Optimiser(init, update)
+
+
+def shrinking(size: Float[Array, ""], limit: Setting) -> Float[Array, ""]:
+    """1 while the size is below the limit, else limit/size; NaN where the size is not finite."""
+    return jnp.where(jnp.isfinite(size), jnp.minimum(1.0, limit / size), jnp.nan)

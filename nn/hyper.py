@@ -40,7 +40,7 @@ def above_0(value: float) -> bool:
     return value > 0
 
 
-def setting(name: str, value, allowed: Callable[[float], bool], *, schedule: bool = False):
+def setting(name: str, value, allowed: Callable[[float], bool], *, schedule: bool = False) -> Any:
     """A setting as it came: a float that is `allowed`, an array, or a schedule where one makes sense."""
     if isinstance(value, numbers.Real) and allowed(float(value)):
         return float(value)
@@ -55,15 +55,20 @@ def held(settings: dict[str, Any]) -> Hyper:
     return {name: jnp.asarray(value, float) for name, value in settings.items() if isinstance(value, float)}
 
 
-def current(settings: dict[str, Any], hyper: Hyper, count: Int[Array, ""] | int = 0) -> dict[str, Any]:
-    """The value of every setting at this step."""
+def carried(settings: dict[str, Any], hyper: Hyper) -> dict[str, Any]:
+    """Every setting: a plain number as the state carries it, an array or a schedule as it was given."""
 
     def now(name: str, value):
         if isinstance(value, float):
             return hyper.get(name, value)
-        return value(count) if callable(value) else value
+        return value
 
     return {name: now(name, value) for name, value in settings.items()}
+
+
+def current(settings: dict[str, Any], hyper: Hyper, count: Int[Array, ""]) -> dict[str, Any]:
+    """The value of every setting at this step."""
+    return {name: value(count) if callable(value) else value for name, value in carried(settings, hyper).items()}
 
 
 def carries(node) -> bool:

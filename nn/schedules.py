@@ -2,11 +2,12 @@
 
 A step may be a Python int or a traced int32; a step below 0 reads as 0. The values (`init_value`, `peak_value`, ...) may be
 traced too: built inside a compiled step from its arguments, a schedule bakes nothing in. The lengths are plain numbers.
+Those that begin with a warm-up are in warmup.py, the cycles in onecycle.py.
 """
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -56,6 +57,54 @@ def half_wave(count, steps: float, exponent: Value):
     return (0.5 * (1 + jnp.cos(jnp.pi * t / steps))) ** exponent
 
 
+def exponential_decay(
+    init_value: Value,
+    transition_steps: float,
+    decay_rate: Value,
+    transition_begin: float = 0,
+    staircase: bool = False,
+    end_value: Value | None = None,
+) -> Schedule:
+    """A constant factor per `transition_steps`:  v(t) = init·rate^s,   s = max(t − begin, 0)/steps, with `staircase` ⌊s⌋.
+
+    end_value: where it stops, a floor for a rate below 1, else a ceiling. With `transition_steps=0` the value stays at
+    `init_value` for ever, as in optax.
+    """
+    steps, begin = length("transition_steps", transition_steps), length("transition_begin", transition_begin)
+    if isinstance(decay_rate, numbers.Real) and not 0 < float(decay_rate) < math.inf:
+        raise ConfigError(f"exponential_decay: decay_rate is {decay_rate!r}; expected a factor above 0")
+    if steps == 0:
+        return constant_schedule(init_value)
+
+    def schedule(count):
+        s = jnp.maximum(count - begin, 0) / steps
+        value = init_value * jnp.power(decay_rate, jnp.floor(s) if staircase else s)
+        if end_value is None:
+            return value
+        return jnp.where(jnp.less(decay_rate, 1), jnp.maximum(value, end_value), jnp.minimum(value, end_value))
+
+    return schedule
+
+
+def piecewise_constant_schedule(init_value: Value, boundaries_and_scales: Mapping[float, Value] | None = None) -> Schedule:
+    """Steps: `init_value`, multiplied by `boundaries_and_scales[b]` from step b on, for each boundary b.
+
+    {30: 0.1, 60: 0.1} is a tenth from step 30 and a hundredth from step 60: torch's `MultiStepLR([30, 60], gamma=0.1)`.
+    """
+    scales = {length("a boundary", b): scale for b, scale in (boundaries_and_scales or {}).items()}
+    for boundary, scale in scales.items():
+        if isinstance(scale, numbers.Real) and not 0 <= float(scale) < math.inf:
+            raise ConfigError(f"piecewise_constant_schedule: the scale at {boundary} is {scale!r}; expected a factor, 0 or more")
+
+    def schedule(count):
+        value = init_value
+        for boundary, scale in sorted(scales.items()):
+            value = jnp.where(count < boundary, value, value * scale)
+        return value
+
+    return schedule
+
+
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[float]) -> Schedule:
     """One schedule after the other: `schedules[i + 1]` takes over at step `boundaries[i]` and counts from 0 there."""
     between = len(schedules) - 1
@@ -65,66 +114,13 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[float]) -
         raise ConfigError(f"join_schedules: the boundaries {list(boundaries)} must rise")
 
     def schedule(count):
+        count = jnp.maximum(count, 0)
         value = schedules[0](count)
         for boundary, after in zip(boundaries, schedules[1:]):
             value = jnp.where(count < boundary, value, after(count - boundary))
         return value
 
     return schedule
-
-
-def warmup_constant_schedule(init_value: Value, peak_value: Value, warmup_steps: float) -> Schedule:
-    """A line from `init_value` to `peak_value`, reached at step `warmup_steps`; then constant.
-
-    With `init_value=0` the first update is a no-op: step 0 has rate 0. `init_value=peak/(warmup_steps + 1)` wastes none.
-    `warmup_steps=0` is the peak from the start (optax 0.2 gives `init_value` for ever).
-    """
-    if length("warmup_steps", warmup_steps) == 0:
-        return constant_schedule(peak_value)
-    return linear_schedule(init_value, peak_value, warmup_steps)
-
-
-def warmup_cosine_decay_schedule(
-    init_value: Value,
-    peak_value: Value,
-    warmup_steps: float,
-    decay_steps: float,
-    end_value: Value = 0.0,
-    exponent: Value = 1.0,
-) -> Schedule:
-    """A line from `init_value` to `peak_value`, reached at step `warmup_steps`; then half a cosine to `end_value`.
-
-    decay_steps: length of the whole, warm-up included; `end_value` is reached at this step and kept.
-    With `init_value=0` the first update is a no-op: step 0 has rate 0. `init_value=peak/(warmup_steps + 1)` wastes none.
-    `warmup_steps=0` starts at the peak. A `peak_value` of 0 decays to 0 whatever `end_value` says, as in optax.
-    """
-    warmup, decay = spans(warmup_steps, decay_steps)
-
-    def cosine(count):
-        end = jnp.where(jnp.equal(peak_value, 0), 0.0, end_value)
-        return end + (peak_value - end) * half_wave(count, decay, exponent)
-
-    return join_schedules([linear_schedule(init_value, peak_value, warmup), cosine], [warmup])
-
-
-def warmup_linear_decay_schedule(
-    init_value: Value, peak_value: Value, warmup_steps: float, decay_steps: float, end_value: Value = 0.0
-) -> Schedule:
-    """A line up from `init_value` to `peak_value`, reached at step `warmup_steps`; then a line to `end_value`.
-
-    optax has no name for it: it is its `join_schedules` of two `linear_schedule`s. The arguments mean what they mean in
-    `warmup_cosine_decay_schedule`; with `init_value=0` the first update is a no-op here as well.
-    """
-    warmup, decay = spans(warmup_steps, decay_steps)
-    return join_schedules([linear_schedule(init_value, peak_value, warmup), linear_schedule(peak_value, end_value, decay)], [warmup])
-
-
-def spans(warmup_steps: float, decay_steps: float) -> tuple[float, float]:
-    """Lengths of warm-up and decay, from `decay_steps` that counts both."""
-    warmup, total = length("warmup_steps", warmup_steps), length("decay_steps", decay_steps)
-    if total <= warmup:
-        raise ConfigError(f"decay_steps={decay_steps} counts the warm-up too, so it must be above warmup_steps={warmup_steps}")
-    return warmup, total - warmup
 
 
 def length(name: str, steps: float) -> float:

@@ -1,13 +1,15 @@
 """Activation functions."""
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from ..lib.precision import accumulator
 from .arithmetic import abs as absolute
 from .arithmetic import add, mul, tanh
-from .op import fused, is_float
+from .gate import erf_slope, gelu_erf
+from .identity import identity
+from .op import fused
+from .rule import is_float
 from .selection import less, where
 
 SLOPE = 0.7978845608028654  # √(2/π)
@@ -49,16 +51,13 @@ def gelu_backward(res, y_bar):
     return (y_bar * (0.5 * (1 + t) + 0.5 * jnp.clip(x, -FLAT, FLAT) * (1 - t * t) * du),)
 
 
-@gelu.rule("erf_slope", contract="surrogate")
+@gelu.rule("erf_slope", contract="surrogate", of=gelu_erf)
 def gelu_erf_slope(res, y_bar):
-    """x̄ = ȳ·(Φ(x) + x·φ(x)), with Φ and φ the distribution and density of N(0, 1): the slope of x·Φ(x)."""
-    x = res.x.astype(accumulator(res.x.dtype))
-    x = jnp.clip(x, -40, 40)  # φ(40) = 0 in float64, and x·φ(x) stays clear of ∞·0
-    below = 0.5 * lax.erfc(-x * 0.5**0.5)
-    return (y_bar * (below + x * jnp.exp(-0.5 * x * x) * (0.5 * SLOPE)),)  # ½·√(2/π) = 1/√(2π)
+    """x̄ = ȳ·(Φ(x) + x·φ(x)), with Φ and φ the distribution and density of N(0, 1): the slope of x·Φ(x), `gelu_erf`."""
+    return (y_bar * erf_slope(res.x),)
 
 
-@gelu.rule("straight_through", contract="surrogate", saves=(), order2=lambda operands, y_bar: (y_bar,))
+@gelu.rule("straight_through", contract="surrogate", saves=(), order2=lambda operands, y_bar: (y_bar,), of=identity)
 def gelu_straight_through(res, y_bar):
     """x̄ = ȳ."""
     return (y_bar,)

@@ -8,7 +8,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .identity import cast
-from .op import is_float, primitive
+from .op import primitive
+from .rule import is_float
 from .selection import equal, greater, less, where
 from .shape import unbroadcast
 

@@ -16,7 +16,8 @@ from .arithmetic import div
 from .identity import stop_gradient
 from .loss import check_rows, judged, one_hot, softmax_cross_entropy_composite, weighted
 from .matmul import matmul
-from .op import fused, is_float
+from .op import fused
+from .rule import is_float
 from .selection import equal, where
 from .shape import transpose
 

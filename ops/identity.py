@@ -1,11 +1,12 @@
-"""Ops that leave values as they are: the change of dtype, the barrier, stop_gradient."""
+"""Ops that leave values as they are: the change of dtype, the barrier, the tap, stop_gradient."""
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
 from ..lib.errors import OperandError
-from .op import constant, is_float, primitive
+from .op import constant, primitive
+from .rule import is_float
 
 
 @primitive()
@@ -24,6 +25,11 @@ def cast_backward(res, y_bar, *, dtype):
     return (cast(y_bar, dtype=res.x.dtype.name) if is_float(res.x) else None,)
 
 
+def identity(x):
+    """y = x: the function whose slope a straight-through rule is."""
+    return x
+
+
 @primitive()
 def barrier(x: Float[Array, "..."]):
     """y = x, and XLA may not move or merge work across it.   x̄ = ȳ."""
@@ -32,6 +38,17 @@ def barrier(x: Float[Array, "..."]):
 
 @barrier.rule
 def barrier_backward(res, y_bar):
+    return (y_bar,)
+
+
+@primitive()
+def tap(x: Float[Array, "..."], *, name: str):
+    """y = x;   x̄ = ȳ.   A named place in the backward: `collecting` finds its cotangent under `scope/name`."""
+    return jnp.asarray(x)
+
+
+@tap.rule
+def tap_backward(res, y_bar, *, name):
     return (y_bar,)
 
 

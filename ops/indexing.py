@@ -2,7 +2,7 @@
 
 One rule for indices, forward and backward alike. Negative ones count from the end. One that is out of range gives NaN (an
 integer array: its smallest value; any array: `fill`, where given) and receives no cotangent: nothing is clamped or wrapped
-in silence. Python and NumPy indices are checked before that, in `face.py`, and raise. Repeated indices add up, in
+in silence. Python and NumPy indices are checked before that, in `keys.py`, and raise. Repeated indices add up, in
 `accumulator(dtype)`.
 """
 
@@ -12,11 +12,10 @@ from jaxtyping import Array, Float, Int
 
 from ..lib.errors import OperandError
 from ..lib.precision import accumulator
-from .op import is_float, primitive
+from .keys import IDS, Key
+from .op import primitive
+from .rule import is_float
 from .shape import axes_of, unbroadcast
-
-IDS = "ids"  # stands in a key where an index array goes
-Key = tuple[tuple[int | None, int | None, int | None] | str | None, ...]
 
 
 def integers(ids, op: str):
@@ -25,7 +24,7 @@ def integers(ids, op: str):
     if not jnp.issubdtype(dtype, jnp.integer):
         hint = "; choose by a mask with where(mask, x, 0)" if dtype == jnp.bool_ else ""
         raise OperandError(f"{op}: indices are {dtype}; expected integers{hint}")
-    return jnp.asarray(ids, jnp.promote_types(dtype, jnp.int32))
+    return jnp.asarray(ids, jnp.int64 if dtype == jnp.uint64 else jnp.promote_types(dtype, jnp.int32))
 
 
 def added(shape: tuple[int, ...], place, y):
@@ -70,8 +69,7 @@ def take_along_axis(x: Float[Array, "..."], ids: Int[Array, "..."], *, axis: int
 
 @take_along_axis.rule
 def take_along_axis_backward(res, y_bar, *, axis, fill):
-    at = axes_of(axis, res.x.ndim, "take_along_axis")[0]
-    return unbroadcast(take_along_axis_transpose(y_bar, res.ids, axis=at, size=res.x.shape[at]), res.x), None
+    return unbroadcast(take_along_axis_transpose(y_bar, res.ids, axis=axis, size=res.x.shape[axis]), res.x), None
 
 
 @primitive(saves=("ids",))
@@ -93,10 +91,11 @@ def take_along_axis_transpose_backward(res, x_bar, *, axis, size):
 
 
 @primitive(saves=("ids",))
-def index(x: Float[Array, "..."], ids: Int[Array, "..."], *, key: Key, fill: float | None = None):
+def index(x: Float[Array, "..."], ids: Int[Array, "..."] | None, *, key: Key, fill: float | None = None):
     """y = x[key], NumPy's way, with the index arrays in place of each "ids" of the key.   x̄ = ȳ added up at the key.
 
-    ids: the index array; where the key has several, all of them, broadcast and stacked along a leading axis.
+    ids: the index array; where the key has several, all of them, broadcast and stacked along a leading axis; `None` where it
+    has none (`slicing.slice` is then the cheaper one).
     """
     return jnp.asarray(x).at[place(key, ids)].get(mode="fill", fill_value=fill)
 
@@ -107,7 +106,7 @@ def index_backward(res, y_bar, *, key, fill):
 
 
 @primitive(saves=("ids",))
-def index_transpose(y: Float[Array, "..."], ids: Int[Array, "..."], *, key: Key, shape: tuple[int, ...]):
+def index_transpose(y: Float[Array, "..."], ids: Int[Array, "..."] | None, *, key: Key, shape: tuple[int, ...]):
     """x = zeros(shape) with y added at the key.   ȳ = x̄[key], 0 out of range."""
     return added(shape, place(key, ids), y)
 
@@ -118,7 +117,11 @@ def index_transpose_backward(res, x_bar, *, key, shape):
 
 
 def place(key: Key, ids) -> tuple:
-    """The key with its slices and index arrays back in it."""
-    ids = integers(ids, "index")
-    arrays = iter(ids if key.count(IDS) > 1 else (ids,))
-    return tuple(next(arrays) if k == IDS else k if k is None else slice(*k) for k in key)
+    """The key with its slices and index arrays back in it; `ids` may be `None` where it has none."""
+    arrays = iter(() if ids is None else split_up(integers(ids, "index"), key))
+    return tuple(next(arrays) if k == IDS else slice(*k) if isinstance(k, tuple) else k for k in key)
+
+
+def split_up(ids, key: Key) -> tuple:
+    """The index arrays of a key, one for each "ids" in it."""
+    return tuple(ids) if key.count(IDS) > 1 else (ids,)

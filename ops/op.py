@@ -2,15 +2,9 @@
 
 One calling law: a positional argument is an *operand* (an array, owed one cotangent), a keyword-only argument is a
 *static* (hashable, compiled in). An operand may be `None` where the signature says so; it then has no cotangent.
-
-A rule is `rule(res, y_bar, *, statics) -> tuple` with one cotangent per operand. `res` has a field for every operand:
-the array where the op saves it, else its `Aval` (shape and dtype, no memory); further fields are the output (`out`) where
-it is saved, and a fused op's residuals. A rule knows no engine: it is called with arrays by a jitted program, and, when it
-is written in ops, with tracked values as well.
 """
 
 import collections
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -19,109 +13,23 @@ import jax
 import jax.numpy as jnp
 
 from ..lib.errors import OperandError, RuleError, UnknownName, near
+from .rule import Contract, Rule, aval_of, calm, redefined
 
-Contract = Literal["exact", "surrogate", "stochastic"]
 Kind = Literal["primitive", "fused", "constant"]
 
+
+class Face(NamedTuple):
+    """A function over other ops, with no rule of its own."""
+
+    fn: Callable
+    stands_on: tuple[str, ...]
+
+
 REGISTRY: dict[str, "Op"] = {}
+FACES: dict[str, Face] = {}
 OVERRIDES: dict[type, Callable] = {}  # operand type -> what takes a call over that has one: apply(op, operands, statics)
 
 inspect_call: Callable | None = None  # called with an op, its plain operands and its value, under debug_nans
-
-# Both are part of every jax.jit key, a user's own jit included, so no program outlives a change of rules.
-RULES = jax.make_user_context(())  # ((pattern, (rule, transform, ...)), ...), in order
-EPOCH = jax.make_user_context(0)  # counts redefinitions of ops and rules
-
-
-@jax.tree_util.register_static
-class Aval(NamedTuple):
-    """What a rule sees of an operand that was not saved."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        size = 1
-        for n in self.shape:
-            size *= n
-        return size
-
-
-def aval_of(x) -> Aval | None:
-    """Shape and dtype of an array, a tracked value or a Python number; `None` for `None`."""
-    if x is None:
-        return None
-    return Aval(x.shape, x.dtype) if hasattr(x, "dtype") else Aval((), jnp.result_type(x))
-
-
-def is_float(x) -> bool:
-    """Can x be perturbed? Integers, booleans and keys cannot."""
-    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
-
-
-def calm(program: Callable) -> Callable:
-    """A per-op program does not depend on the table of rules: call it with the table off, to keep its compiled code."""
-
-    @functools.wraps(program)
-    def call(*args, **kwargs):
-        if RULES.value or EPOCH.value:
-            with RULES(()), EPOCH(0):
-                return program(*args, **kwargs)
-        return program(*args, **kwargs)
-
-    call.program = program  # type: ignore[attr-defined]
-    return call
-
-
-class Rule:
-    """A named backward of an op."""
-
-    __slots__ = ("op", "name", "fn", "contract", "kept", "whole", "order2", "programs")
-
-    def __init__(self, op: "Op", name: str, fn: Callable, contract: Contract, saves: tuple[str, ...], order2: Callable | None):
-        self.op, self.name, self.fn, self.contract, self.order2 = op, name, fn, contract, order2
-        self.kept = op.which(saves)
-        self.whole = self.kept == (True,) * len(op.operand_names) + (False,)  # keeps the operands, all of them, and not the output
-        self.programs: dict[tuple[bool, ...], Callable] = {}
-
-    def __repr__(self) -> str:
-        return f"<rule {self.op.name}={self.name} ({self.contract})>"
-
-    def pull(self, res, y_bar, mask: tuple[bool, ...], statics: dict) -> tuple:
-        """Cotangents of the operands that `mask` asks for, checked against their primals and cast to their dtypes."""
-        op = self.op
-        bars = self.fn(res, y_bar, **{**op.defaults, **statics})
-        if not isinstance(bars, tuple) or len(bars) != len(mask):
-            came = f"a tuple of {len(bars)}" if isinstance(bars, tuple) else f"a {type(bars).__name__}"
-            raise RuleError(f"rule {self.name!r} of {op.name!r} gave {came}; expected a tuple of {len(mask)}, one cotangent per operand")
-        primals = res.xs if op.variadic else res
-        return tuple(self.fit(i, x, bar) if wanted else None for i, (wanted, x, bar) in enumerate(zip(mask, primals, bars)))
-
-    def fit(self, i: int, x, bar):
-        where = f"backward of {self.op.name!r}"
-        if bar is None:
-            raise RuleError(f"{where} gave None for operand {i}, which can be perturbed; give zeros where the derivative is zero")
-        if not hasattr(bar, "shape"):
-            raise RuleError(f"{where} gave a {type(bar).__name__} for operand {i}; expected an array of shape {tuple(x.shape)}")
-        if tuple(bar.shape) != tuple(x.shape):
-            raise RuleError(f"{where} gave shape {tuple(bar.shape)} for operand {i} of shape {tuple(x.shape)}; did the rule forget sum_to?")
-        return bar if bar.dtype == x.dtype else bar.astype(x.dtype)
-
-    def program(self, mask: tuple[bool, ...]) -> Callable:
-        """The rule jitted for one choice of wanted cotangents; what nobody wants is compiled away."""
-        if mask not in self.programs:
-
-            def backward(res, y_bar, **statics):
-                return self.pull(res, y_bar, mask, statics)
-
-            backward.__name__ = f"{self.op.name}_backward"
-            self.programs[mask] = calm(jax.jit(backward, static_argnames=self.op.static_names))
-        return self.programs[mask]
 
 
 class Op:
@@ -252,6 +160,7 @@ class Op:
         contract: Contract = "exact",
         saves: tuple[str, ...] | None = None,
         order2: Callable | None = None,
+        of: Callable | None = None,
     ):
         """Give the op a backward: `@op.rule` is its exact one, `@op.rule("name", contract="surrogate")` a variant.
 
@@ -259,24 +168,28 @@ class Op:
         saves: the operands this rule reads, where a variant reads other ones than the exact rule.
         order2: `order2(operands, y_bar, *, statics)` in ops: the same rule for derivatives of higher order, for a variant
         of a fused op.
+        of: the function of the same operands and statics, in ops, whose exact rule this surrogate is. A verdict holds the
+        surrogate against it.
         """
         if fn is None or isinstance(fn, str):
             name = fn or "exact"
 
             def named(fn: Callable) -> Callable:
-                self.add_rule(name, fn, contract, saves, order2)
+                self.add_rule(name, fn, contract, saves, order2, of)
                 return fn
 
             return named
-        self.add_rule("exact", fn, contract, saves, order2)
+        self.add_rule("exact", fn, contract, saves, order2, of)
         return fn
 
-    def add_rule(self, name: str, fn: Callable, contract: Contract, saves: tuple[str, ...] | None, order2: Callable | None):
+    def add_rule(
+        self, name: str, fn: Callable, contract: Contract, saves: tuple[str, ...] | None, order2: Callable | None, of: Callable | None
+    ):
         if contract not in ("exact", "surrogate", "stochastic"):
             raise RuleError(f"rule {name!r} of {self.name!r}: contract {contract!r} is none of exact, surrogate, stochastic")
         if name in self.rules:
             redefined()
-        self.rules[name] = Rule(self, name, fn, contract, self.saves if saves is None else saves, order2)
+        self.rules[name] = Rule(self, name, fn, contract, self.saves if saves is None else saves, order2, of)
 
     def composite(self, fn: Callable) -> Callable:
         """The same function in primitives: the second opinion on the rule and the way to higher orders."""
@@ -297,11 +210,6 @@ class Op:
         run.__name__ = f"{self.name}_again"
         self.recompute = calm(jax.jit(run, static_argnames=self.static_names))
         return fn
-
-
-def redefined() -> None:
-    """Programs that hold the old rule must not be found again."""
-    EPOCH.set_global(EPOCH.get_global() + 1)
 
 
 def register(op: Op) -> Op:
@@ -337,3 +245,13 @@ def constant(fn: Callable) -> Op:
     """An op that nothing flows back through (stop_gradient, comparisons, argmax): it takes the values of tracked operands
     and is not recorded."""
     return register(Op(fn, "constant"))
+
+
+def face(*stands_on: str) -> Callable[[Callable], Callable]:
+    """A function whose derivative is that of the ops it names: listed among the ops, checked at cases of its own."""
+
+    def listed(fn: Callable) -> Callable:
+        FACES[fn.__name__] = Face(fn, stands_on)
+        return fn
+
+    return listed

@@ -1,4 +1,4 @@
-"""Reductions over axes: sum, mean, max, min, logsumexp. `axis` is a number, a tuple or `None` for all; negative ones count back.
+"""Reductions over axes: sum, mean, max, min, logsumexp, counts. `axis`: a number, a tuple, `None` for all; negative ones count back.
 
 Narrow floats are summed in `accumulator(dtype)`. A maximum of nothing is an error, a sum of nothing is 0.
 """
@@ -12,7 +12,8 @@ from ..lib.errors import OperandError
 from ..lib.precision import accumulator
 from .arithmetic import div, exp, mul, sub
 from .identity import cast, stop_gradient
-from .op import constant, is_float, primitive
+from .op import constant, primitive
+from .rule import is_float
 from .selection import greater, isinf, where
 from .shape import axes_of, broadcast_to, reshape, total
 
@@ -136,3 +137,27 @@ def argmax(x: Float[Array, "..."], *, axis: int | None = None, keepdims: bool = 
 def argmin(x: Float[Array, "..."], *, axis: int | None = None, keepdims: bool = False):
     """Where the smallest x is along an axis, or in the flattened array; the first of those that tie. Untracked."""
     return jnp.argmin(x, axis, keepdims=keepdims)
+
+
+@constant
+def any(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
+    """Is some x not 0 along the axes? False for nothing. Untracked."""
+    return jnp.any(x, reduced(axis, x, "any")[0], keepdims=keepdims)
+
+
+@constant
+def all(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
+    """Is no x 0 along the axes? True for nothing. Untracked."""
+    return jnp.all(x, reduced(axis, x, "all")[0], keepdims=keepdims)
+
+
+@constant
+def count_nonzero(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
+    """How many x are not 0 along the axes; NaN is not 0. Untracked."""
+    return jnp.count_nonzero(x, reduced(axis, x, "count_nonzero")[0], keepdims=keepdims)
+
+
+@constant
+def count(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
+    """`count_nonzero` by its short name: how many hold, for a comparison. Untracked."""
+    return count_nonzero(x, axis=axis, keepdims=keepdims)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..lib.errors import OperandError
-from .op import constant, primitive
+from .op import constant, face, primitive
 from .shape import unbroadcast
 
 
@@ -27,6 +27,15 @@ def where(condition: Bool[Array, "..."], x: Float[Array, "..."], y: Float[Array,
 def where_backward(res, z_bar):
     x_bar, y_bar = where(res.condition, z_bar, 0.0), where(res.condition, 0.0, z_bar)
     return None, unbroadcast(x_bar, res.x), unbroadcast(y_bar, res.y)
+
+
+@face("where")
+def masked_fill(x, mask, value):
+    """x, with a value where the mask holds.   x̄ = ȳ, 0 where the mask holds;  the value's cotangent is the sum of ȳ there.
+
+    The mask may be traced, unlike one that index_set or index_fill is given.
+    """
+    return where(mask, value, x)
 
 
 @constant

@@ -7,7 +7,8 @@ from jaxtyping import Array, Float
 
 from ..lib.errors import OperandError
 from ..lib.precision import accumulator
-from .op import is_float, primitive
+from .op import primitive
+from .rule import is_float
 
 
 def axes_of(axis: int | tuple[int, ...] | None, ndim: int, op: str) -> tuple[int, ...]:

@@ -1,10 +1,35 @@
 """What tests of every floor share."""
 
+import json
 import os
 from pathlib import Path
 
 import jax
 import pytest
+from hypothesis import settings
+
+# How many examples a hypothesis test draws. The same ones every time, and as long as they take: a compile is slow, not a hang.
+settings.register_profile("test", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile("prove", settings.get_profile("test"), max_examples=10_000)
+settings.load_profile("prove" if os.environ.get("PULLBACK_PROVE") else "test")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cases", metavar="FILE", help="known faults of other frameworks, a JSON file; else PULLBACK_CASES/known_faults.json")
+
+
+def pytest_generate_tests(metafunc):
+    """One test for each known fault; where there is no file of them, one that is skipped and says so."""
+    if "known_fault" not in metafunc.fixturenames:
+        return
+    folder = os.environ.get("PULLBACK_CASES")
+    file = metafunc.config.getoption("--cases") or (folder and str(Path(folder) / "known_faults.json"))
+    if not file:
+        skipped = pytest.param(None, marks=pytest.mark.skip(reason="neither --cases nor PULLBACK_CASES names known faults"))
+        metafunc.parametrize("known_fault", [skipped], ids=["none"])
+        return
+    cases = json.loads(Path(file).read_text())
+    metafunc.parametrize("known_fault", cases, ids=[case["id"] for case in cases])
 
 
 def pytest_configure(config):

@@ -15,7 +15,8 @@ import pullback as pb
 from pullback import nn
 from pullback.models import GPT2, GPT2Config
 from pullback.ops.cases import CASES
-from pullback.ops.op import REGISTRY, is_float
+from pullback.ops.op import REGISTRY
+from pullback.ops.rule import is_float
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = ("lib", "ops", "autograd", "nn", "models", "experiments")

@@ -15,7 +15,7 @@ class Case(NamedTuple):
     casts the float arrays to the dtype under test. Values stay inside the op's domain and away from kinks.
     """
 
-    op: Op
+    op: Any  # an Op; among FACE_CASES a function over ops
     label: str
     make: Callable[[np.random.Generator], tuple]
     statics: dict[str, Any] = {}
@@ -39,3 +39,8 @@ class Edge(NamedTuple):
 def normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], tuple]:
     """Independent standard normal operands of these shapes."""
     return lambda rng: tuple(rng.normal(size=shape) for shape in shapes)
+
+
+def values(op: Op, label: str, operands: tuple, y, **statics) -> Edge:
+    """A point of a constant op: nothing flows back, so its value alone."""
+    return Edge(op, label, operands, None, (None,) * len(operands), np.array(y), statics)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..indexing import IDS, index, index_transpose, take, take_along_axis, take_along_axis_transpose, take_transpose
+from ..indexing import index, index_transpose, take, take_along_axis, take_along_axis_transpose, take_transpose
+from ..keys import IDS
 from .case import Case, Edge
 
 NAN = np.nan
@@ -45,8 +46,11 @@ CASES = [
     lookup(index, "two arrays side by side", (3, 3, 2), ids_for(3, 2, 5), key=(IDS, IDS)),
     lookup(index, "two arrays apart: their axes lead", (3, 2, 3), ids_for(3, 2, 5), key=(IDS, ALL, IDS)),
     lookup(index, "a new axis and a step back", (3, 4), ids_for(3, 2, 2), key=(None, IDS, (None, None, -1))),
+    lookup(index, "apart by a ... of no axes", (3, 3), ids_for(3, 2, 4), key=(None, IDS, ..., IDS)),
+    lookup(index, "a slice alone", (4, 2), lambda rng: None, key=((1, 3, None),)),
     lookup(index, "no ids", (3, 2), ids_for(3, 0), key=(IDS,)),
     lookup(index_transpose, "one array", (5, 2), ids_for(3, 5), key=(IDS,), shape=(3, 2)),
+    lookup(index_transpose, "a slice alone", (2, 2), lambda rng: None, key=((1, 3, None),), shape=(4, 2)),
     lookup(index_transpose, "two arrays apart", (5, 2), ids_for(3, 2, 5), key=(IDS, ALL, IDS), shape=(3, 2, 3)),
 ]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..reduction import logsumexp, max, mean, min, sum
+from ..reduction import all, any, argmax, argmin, count, count_nonzero, logsumexp, max, mean, min, sum
 from .case import Case, Edge, normal
 
 INF, NAN = np.inf, np.nan
@@ -54,5 +54,16 @@ EDGES = [
     Edge(logsumexp, "one row of −∞ leaves the other alone", ([[-INF, -INF], [0.0, 0.0]],), [2.0, 2.0],
          ([[0.0, 0.0], [1.0, 1.0]],), [-INF, np.log(2)], {"axis": 1}),
     Edge(logsumexp, "NaN stays NaN", ([NAN, 1.0],), 2.0, ([NAN, NAN],), NAN),
+    *[Edge(op, "rows", ([[0.0, NAN, 2.0], [0.0, 0.0, 0.0]],), None, (None,), [2, 0], {"axis": 1}) for op in (count_nonzero, count)],
+    *[Edge(op, "all, kept", ([[0.0, 1.0], [3.0, 4.0]],), None, (None,), [[3]], {"keepdims": True}) for op in (count_nonzero, count)],
+    *[Edge(op, "of nothing", (np.zeros(0),), None, (None,), 0) for op in (count_nonzero, count)],
+    Edge(any, "rows", ([[0.0, NAN], [0.0, 0.0]],), None, (None,), [True, False], {"axis": 1}),
+    Edge(any, "of nothing is false", (np.zeros((2, 0)),), None, (None,), [[False], [False]], {"axis": -1, "keepdims": True}),
+    Edge(all, "columns", ([[1.0, 0.0], [NAN, 2.0]],), None, (None,), [True, False], {"axis": 0}),
+    Edge(all, "of nothing is true", (np.zeros((2, 0)),), None, (None,), True),
+    Edge(argmax, "the first of those that tie", ([[1.0, 2.0, 2.0], [5.0, 4.0, 5.0]],), None, (None,), [1, 0], {"axis": 1}),
+    Edge(argmax, "of the flattened array", ([[1.0, 2.0], [INF, 0.0]],), None, (None,), 2),
+    Edge(argmin, "the first of those that tie", ([[1.0, 1.0], [5.0, 4.0]],), None, (None,), [[0], [1]], {"axis": 1, "keepdims": True}),
+    Edge(argmin, "of the flattened array", ([[1.0, 2.0], [0.0, -INF]],), None, (None,), 3),
     Edge(logsumexp, "of nothing is −∞", (np.zeros((2, 0)),), [1.0, 1.0], (np.zeros((2, 0)),), [-INF, -INF], {"axis": 1}),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from pullback.autograd import graph
 from pullback.ops import op as machinery
+from pullback.ops import rule
 
 
 def gap(ours, theirs) -> float:
@@ -36,11 +37,11 @@ def jit():
 @pytest.fixture
 def registry():
     """A registry in which a test may define ops; afterwards it is what it was."""
-    before, epoch = dict(machinery.REGISTRY), machinery.EPOCH.value
+    before, epoch = dict(machinery.REGISTRY), rule.EPOCH.value
     yield machinery.REGISTRY
     machinery.REGISTRY.clear()
     machinery.REGISTRY.update(before)
-    machinery.EPOCH.set_global(epoch)
+    rule.EPOCH.set_global(epoch)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ def array(*shape, seed=0):
 
 
 X, Y, Z = array(3), array(3, seed=1), array(3, seed=2)
+Q = array(3, 3, seed=3)
 
 
 REMEDY = (
@@ -120,3 +121,31 @@ def test_comparisons_are_plain_booleans(gap):
     assert gap(pb.grad(f)(X), jnp.where(X > 0, 2 * X, 0)) < 1e-15
     with pytest.raises(TypeError, match="0-d"):
         pb.grad(lambda x: len(x))(1.0)
+
+
+def test_methods_that_reduce_and_lay_out(gap):
+    """In the spelling that JAX's own arrays have."""
+
+    def f(x):
+        y = x.prod(axis=1).sum() + x.var(0).sum() + x.std() + x.cumsum(axis=1)[0, 1] + x.cumprod(0)[1, 2] + x.cumsum()[4] + x.trace()
+        y = y + (x.diagonal(1) * x.diagonal(-1)).sum() + (x.repeat(2, 0) ** 2).sum() + x.ravel()[2] * x.flatten()[5]
+        return y + (x.any() + 2 * x.all() + x.argmax() - x.argmin(1)[1]) * (x.swapaxes(0, 1) * x).sum() + x[None].squeeze(0)[1, 1] ** 3
+
+    assert gap(jax.jit(pb.grad(f))(Q), jax.jit(jax.grad(f))(Q)) < 1e-13
+
+
+def test_methods_in_the_spelling_of_torch():
+    for method, ours in {
+        "flip": (lambda x: x.flip(0), np.flip(Q, 0)),
+        "flip all": (lambda x: x.flip(), np.flip(Q)),
+        "flip two": (lambda x: x.flip(0, 1), np.flip(Q)),
+        "roll": (lambda x: x.roll(1, 0), np.roll(Q, 1, 0)),
+        "moveaxis": (lambda x: x.moveaxis(0, 1), np.moveaxis(Q, 0, 1)),
+        "tile": (lambda x: x.tile((1, 2)), np.tile(Q, (1, 2))),
+        "tril": (lambda x: x.tril(-1), np.tril(Q, -1)),
+        "triu": (lambda x: x.triu(), np.triu(Q)),
+        "norm": (lambda x: x.norm(1), np.linalg.norm(Q, axis=1)),
+        "unbiased": (lambda x: x.std(0, correction=1), np.std(Q, 0, ddof=1)),
+        "logsumexp": (lambda x: x.logsumexp(0, keepdims=True), np.log(np.exp(Q).sum(0, keepdims=True))),
+    }.items():
+        np.testing.assert_allclose(pb.vjp(ours[0], Q)[0], ours[1], rtol=1e-12, err_msg=method)

@@ -11,7 +11,8 @@ import pytest
 import pullback as pb
 from pullback import ops
 from pullback.lib.errors import OperandError, RuleError, RuleOrderError, UnknownName
-from pullback.ops.op import EPOCH, RULES, Op
+from pullback.ops.op import Op
+from pullback.ops.rule import EPOCH, RULES
 
 X = jnp.asarray([0.5, -1.25, 2.0])
 C = jnp.asarray([1.5, 0.75, -2.5])  # what the sum is weighed by, so that the cotangent is not all ones

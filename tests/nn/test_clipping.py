@@ -1,4 +1,4 @@
-"""The global norm and clipping by it."""
+"""Clipping by the global norm, by the size of each leaf, by value."""
 
 import jax
 import jax.numpy as jnp
@@ -82,10 +82,46 @@ def test_the_limit_is_carried_by_the_state():
     np.testing.assert_allclose(nn.global_norm(jax.jit(clip)(jnp.float32(0.5), grads)[0]), 0.5, rtol=1e-6)  # a traced limit
 
 
+LIMITS = {nn.clip_by_global_norm: "max_norm", nn.clip_by_block_rms: "threshold", nn.clip: "max_delta"}
+
+
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), None, "1"])
 def test_limits_that_cannot_be_used(limit):
-    with pytest.raises(ConfigError, match="max_norm is .*; expected a number above 0"):
-        nn.clip_by_global_norm(limit)
+    for make, name in LIMITS.items():
+        with pytest.raises(ConfigError, match=f"{name} is .*; expected a number above 0"):
+            make(limit)
+
+
+@pytest.mark.parametrize("name", ["clip", "clip_by_block_rms"])
+@pytest.mark.parametrize("limit", [0.3, 0.7])
+def test_leaf_by_leaf_equals_optax(name, limit):
+    with jax.enable_x64(True):
+        grads = jax.tree.map(jnp.asarray, gradients())
+        ours, theirs = getattr(nn, name)(limit), getattr(optax, name)(limit)
+        got, want = (o.update(grads, o.init(grads))[0] for o in (ours, theirs))
+        close(got, want, 1e-12)
+        assert not jax.tree.all(jax.tree.map(np.array_equal, got, grads))
+        assert jax.tree.all(jax.tree.map(np.array_equal, nn.clip(np.inf).update(grads, nn.clip(np.inf).init(grads))[0], grads))
+
+
+def test_leaf_by_leaf_with_numbers_that_are_not_finite():
+    grads = {"a": jnp.array([np.inf, -1.0, np.nan], jnp.bfloat16), "b": jnp.array([np.inf, 1.0]), "c": jnp.array([3.0, -4.0])}
+    by_value, by_size = (o.update(grads, o.init(grads))[0] for o in (nn.clip(2.0), nn.clip_by_block_rms(1.0)))
+    assert by_value["a"].dtype == by_size["a"].dtype == jnp.bfloat16
+    np.testing.assert_array_equal(np.asarray(by_value["a"], np.float32), [2.0, -1.0, np.nan])
+    np.testing.assert_array_equal(by_value["c"], [2.0, -2.0])
+    assert np.isnan(by_size["b"]).all()  # and the leaf beside it is as it would be alone
+    np.testing.assert_allclose(by_size["c"], np.array([3.0, -4.0]) / np.sqrt(12.5), rtol=1e-6)
+
+
+def test_torch_clips_by_value_too():
+    torch = pytest.importorskip("torch", reason="torch is not installed: clipping is not compared with clip_grad_value_")
+    g = np.random.default_rng(0).standard_normal(50)
+    parameter = torch.nn.Parameter(torch.zeros(50, dtype=torch.float64))
+    parameter.grad = torch.tensor(g)
+    torch.nn.utils.clip_grad_value_([parameter], 0.4)
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(nn.clip(0.4).update(g, nn.clip(0.4).init(g))[0], parameter.grad.numpy())
 
 
 def test_known_faults(known_faults):

@@ -32,8 +32,15 @@ def test_changing_the_rate_does_not_retrace():
 def test_no_number_is_a_constant_of_the_program():
     params = {"w": jnp.ones((2, 3))}
     for optimiser, odd in (
-        (nn.adamw(43 / 1024, 898 / 1024, 1011 / 1024, 3 / 1024, 47 / 1024), (43, 898, 1011, 3, 47)),
+        (nn.adam(43 / 1024, 898 / 1024, 1011 / 1024, 3 / 1024, 47 / 1024), (43, 898, 1011, 3, 47)),
+        (nn.adamw(43 / 1024, 898 / 1024, 1011 / 1024, 3 / 1024, 47 / 1024, eps_root=5 / 1024), (43, 898, 1011, 3, 47, 5)),
+        (nn.lion(43 / 1024, 898 / 1024, 1011 / 1024, 47 / 1024), (43, 898, 1011, 47)),
+        (nn.rmsprop(43 / 1024, 898 / 1024, 3 / 1024, momentum=47 / 1024), (43, 898, 3, 47)),
+        (nn.adagrad(43 / 1024, eps=3 / 1024), (43, 3)),
         (nn.sgd(43 / 1024, 898 / 1024), (43, 898)),
+        (nn.ema(898 / 1024), (898,)),
+        (nn.clip(43 / 1024), (43,)),
+        (nn.clip_by_block_rms(43 / 1024), (43,)),
         (nn.clip_by_global_norm(43 / 1024), (43,)),
     ):
         state = optimiser.init(params)
@@ -87,8 +94,12 @@ def test_a_sweep_is_a_vmap_over_states():
         (lambda: nn.adamw(1e-3, b2=lambda count: 0.9), "b2 is <function"),  # type: ignore
         (lambda: nn.adamw(1e-3, eps=-1.0), "eps is -1.0"),
         (lambda: nn.adamw(1e-3, weight_decay=None), "weight_decay is None"),  # type: ignore
+        (lambda: nn.adam(1e-3, eps_root=-1.0), "eps_root is -1.0"),
+        (lambda: nn.lion(1e-3, b2=1.0), "b2 is 1.0"),
+        (lambda: nn.rmsprop(1e-3, decay=1.0), "decay is 1.0"),
+        (lambda: nn.rmsprop(1e-3, initial_scale=-1.0), "initial_scale is -1.0"),
+        (lambda: nn.adagrad(1e-3, initial_accumulator_value=-0.1), "initial_accumulator_value is -0.1"),
         (lambda: nn.sgd(1e-3, momentum=-0.9), "momentum is -0.9"),
-        (lambda: nn.sgd(1e-3, nesterov=True), "needs a momentum"),
     ],
 )
 def test_settings_that_cannot_be_used(make, text):

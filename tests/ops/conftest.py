@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from pullback.ops import op as machinery
-from pullback.ops.op import is_float
+from pullback.ops import rule
+from pullback.ops.rule import is_float
 
 LADDER = 2.0 ** -np.arange(18)  # steps of the differences, times the size of x
 NEAR = 2.0**-17 * np.arange(8)  # close points whose high differences show the rounding of f
@@ -139,8 +140,8 @@ def judge():
 @pytest.fixture
 def registry():
     """A registry in which a test may define ops: afterwards it is what it was."""
-    before, epoch = dict(machinery.REGISTRY), machinery.EPOCH.value
+    before, epoch = dict(machinery.REGISTRY), rule.EPOCH.value
     yield machinery.REGISTRY
     machinery.REGISTRY.clear()
     machinery.REGISTRY.update(before)
-    machinery.EPOCH.set_global(epoch)
+    rule.EPOCH.set_global(epoch)

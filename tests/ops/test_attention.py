@@ -1,4 +1,4 @@
-"""Attention in blocks against the dense formula, with a cache, and what it keeps."""
+"""Attention in blocks against the dense formula, with a cache, in a window, with fewer heads of keys, and what it keeps."""
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,23 @@ def test_long_causal_blocks_equal_the_dense_formula(block):
         np.testing.assert_allclose(ours, y, rtol=1e-11, atol=1e-13)
         for a, b in zip(bars, pull(y_bar)):
             assert np.linalg.norm(a - b) < 1e-13 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("window, groups", [(100, 2), (300, 1), (1, 4)])
+def test_long_windows_and_grouped_queries_equal_the_dense_formula(window, groups):
+    """A dense mask of the window, and keys and values repeated for the heads that share them."""
+    with jax.enable_x64(True):
+        q, k, v = qkv(300, h=4)
+        k, v = k[:, :, :groups], v[:, :, :groups]
+        distance = np.arange(300)[:, None] - np.arange(300)
+        seen, repeated = (distance >= 0) & (distance < window), lambda x: jnp.repeat(x, 4 // groups, 2)
+        y, pull = jax.vjp(lambda q, k, v: dense(q, repeated(k), repeated(v), seen), q, k, v)
+        y_bar, statics = jnp.asarray(RNG.normal(size=y.shape)), {"causal": True, "window": window}
+        ours, res = ops.attention.evaluate(q, k, v, **statics)
+        bars = ops.attention.rules["exact"].program((True, True, True, False))(res, y_bar, **statics)
+        np.testing.assert_allclose(ours, y, rtol=1e-11, atol=1e-13)
+        for a, b in zip(bars, pull(y_bar)):
+            assert np.linalg.norm(a - b) <= 1e-13 * np.linalg.norm(pull(y_bar)[2])
 
 
 def test_a_mask_that_says_causal_is_causal():
@@ -84,6 +101,21 @@ def test_scores_of_masked_blocks_are_never_made():
     assert flops(True) < 0.6 * flops(False)
 
 
+@pytest.mark.parametrize("backward", [False, True])
+def test_scores_outside_a_window_are_never_made(backward):
+    """With 8 blocks and a window of one block, 15 of the 36 block pairs of a causal pass are left."""
+    q, k, v = [jax.ShapeDtypeStruct((1, 512, 2, 16), "float32")] * 3
+
+    def flops(window):
+        statics = {"causal": True, "block": 64, "window": window}
+        y, res = jax.eval_shape(lambda *xs: ops.attention.evaluate(*xs, **statics), q, k, v)
+        full = {**ops.attention.defaults, **statics}
+        run = jax.jit(lambda res, y: ops.attention.rules["exact"].fn(res, y, **full) if backward else ops.attention.fn(*res[:3], **full)[0])
+        return (run.lower(res, y).cost_analysis() or {})["flops"]
+
+    assert flops(64) < 0.5 * flops(None)
+
+
 @pytest.mark.parametrize(
     "change, text",
     [
@@ -106,3 +138,13 @@ def test_a_mask_of_numbers_is_refused():
         ops.attention(q, k, v, jnp.zeros((4, 4)))
     with pytest.raises(OperandError, match="block 0"):
         ops.attention(q, k, v, block=0)
+
+
+def test_windows_and_groups_that_do_not_fit():
+    q, k, v = (x.astype(jnp.float32) for x in qkv(4, h=4))
+    with pytest.raises(OperandError, match="window 2, causal=False; expected at least 1 key, and causal=True"):
+        ops.attention(q, k, v, window=2)
+    with pytest.raises(OperandError, match="window 0"):
+        ops.attention(q, k, v, causal=True, window=0)
+    with pytest.raises(OperandError, match="of which the heads of q are a multiple"):
+        ops.attention(q, k[:, :, :3], v[:, :, :3])

@@ -1,73 +1,18 @@
-"""NumPy's spelling: keys, sequences, checks of indices, against NumPy itself."""
+"""NumPy's spelling: sequences and counts, against NumPy itself."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from pullback import ops
-from pullback.lib.errors import OperandError, OutOfRange
+from pullback.lib.errors import OperandError
 
 X = np.arange(60.0, dtype=np.float32).reshape(3, 4, 5)
 
-KEYS = [
-    0, -1, slice(None), slice(1, None), slice(None, None, -1), slice(-1, None, -2), slice(3, 1), ..., None,
-    (0, 1), (0, ..., -1), (..., None), (None, 1, None, slice(0, 2)), (slice(None), 2), (slice(None, None, 2), slice(1, 3), 4), (),
-    [0, 2], [[0, 1], [2, 0]], (0, [1, 3]), ([0, 2], 0), ([0, 1], [2, 3]), ([0, 2], slice(None), [1, 4]), (0, slice(None), [1, 4]),
-    (slice(None), [0, -1], slice(1, 4)), (..., [0, -5]), ([[0], [1]], [[1, 2]]), (None, [1], None),
-    np.int64(2), np.array(1), np.array([], int),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("key", KEYS, ids=str)
-def test_index_means_what_numpy_means(key):
-    np.testing.assert_array_equal(ops.index(jnp.asarray(X), key), X[key])
-
-
-def test_index_takes_indices_that_are_only_known_later():
-    get = jax.jit(lambda x, i: ops.index(x, (i, slice(None), i)))
-    np.testing.assert_array_equal(get(X, jnp.array([1, -1])), X[[1, -1], :, [1, -1]])
-
-
-def test_python_indices_do_not_compile_a_program_each():
-    ops.index(jnp.asarray(X), (0, 0))
-    before = ops.REGISTRY["index"].forward.program._cache_size()
-    for i in range(4):
-        ops.index(jnp.asarray(X), (1, i))
-    assert ops.REGISTRY["index"].forward.program._cache_size() == before
-
 
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda x: ops.index(x, 3), "index 3 for an axis of 3; expected -3 to 2"),
-        (lambda x: ops.index(x, (0, -5)), "index -5 for an axis of 4"),
-        (lambda x: ops.index(x, [0, 3]), "indices from 0 to 3 for an axis of 3"),
-        (lambda x: ops.take(x, 5, 2), "index 5 for an axis of 5"),
-        (lambda x: ops.take(x, np.array([-4])), "index -4 for an axis of 3"),
-        (lambda x: ops.take(x[:0], 0), "for an axis that is empty"),
-        (lambda x: ops.take_along_axis(x, np.full((3, 4, 1), 5), 2), "index 5 for an axis of 5"),
-    ],
-)
-def test_an_index_beyond_the_end_is_an_error(call, text):
-    with pytest.raises(OutOfRange, match=text):
-        call(jnp.asarray(X))
-    with pytest.raises(IndexError):
-        call(jnp.asarray(X))
-
-
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda x: ops.index(x, x > 1), "an index is bool; expected integers; choose by a mask with where"),
-        (lambda x: ops.index(x, True), "an index is bool"),
-        (lambda x: ops.index(x, 1.0), "an index is float32; expected integers"),
-        (lambda x: ops.index(x, (0, 0, 0, 0)), "4 indices for shape"),
-        (lambda x: ops.index(x, (..., ...)), "2 times ... in the key"),
-        (lambda x: ops.index(x, slice(jnp.int32(1), None, 0.5)), "bounds that are not Python integers"),
-        (lambda x: ops.take(x, x), "an index is float32"),
-        (lambda x: ops.take(x, 0, 3), "axis 3 of an array with 3 axes"),
-        (lambda x: ops.take_along_axis(x, np.zeros((3, 4), int), 1), "x has 3 axes and ids 2"),
         (lambda x: ops.split(x, 2), "does not fall into 2 equal pieces"),
         (lambda x: ops.split(x, (1, 1)), "add up to 2; axis 0 of shape .* has 3"),
         (lambda x: ops.concatenate([x, x[:, :2]]), "differ outside axis 0"),
@@ -80,15 +25,6 @@ def test_an_index_beyond_the_end_is_an_error(call, text):
 def test_what_is_not_taken_says_so(call, text):
     with pytest.raises(OperandError, match=text):
         call(jnp.asarray(X))
-
-
-def test_one_rule_for_an_index_out_of_range():
-    """However it is looked up: NaN forward, or the fill, and no cotangent back."""
-    x, ids = jnp.array([1.0, 2.0, 3.0]), jnp.array([3, -4, -1])
-    for y in (ops.take(x, ids), ops.index(x, ids), ops.take_along_axis(x, ids, 0)):
-        np.testing.assert_array_equal(y, [np.nan, np.nan, 3.0])
-    for y in (ops.take(x, ids, fill=0.5), ops.index(x, ids, fill=0.5), ops.take_along_axis(x, ids, 0, fill=0.5)):
-        np.testing.assert_array_equal(y, [0.5, 0.5, 3.0])
 
 
 def test_sequences_and_counts():
@@ -117,11 +53,6 @@ def test_astype_picks_the_op_by_the_dtype():
     np.testing.assert_array_equal(ops.astype(X, int), X.astype(int))
     assert ops.astype(X, "bool").dtype == bool
     assert ops.astype(jnp.arange(3), "float32").dtype == jnp.float32
-
-
-def test_embedding_is_a_table_of_rows():
-    ids = np.array([[1, 1], [0, 2]])
-    np.testing.assert_array_equal(ops.embedding(X[0], ids), X[0][ids])
 
 
 def test_the_matrix_product_follows_the_policy(monkeypatch):

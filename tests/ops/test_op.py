@@ -1,5 +1,7 @@
 """The calling law of ops, their rules and masks, redefinition, and the tests' own tools."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 from pullback import ops
 from pullback.lib.errors import OperandError, RuleError, UnknownName
 from pullback.ops import op as machinery
+from pullback.ops import rule
 from pullback.ops.cases.case import Case, normal
-from pullback.ops.op import Aval, constant, fused, primitive
+from pullback.ops.op import constant, fused, primitive
+from pullback.ops.rule import Aval
 
 X = jnp.arange(6.0).reshape(2, 3)
 
@@ -127,12 +131,12 @@ def test_an_op_defined_again_replaces_the_old_one(registry):
 
         return scaled
 
-    first, epoch = define(2.0), machinery.EPOCH.value
+    first, epoch = define(2.0), rule.EPOCH.value
     assert registry["scaled"] is first
     user = jax.jit(lambda x: registry["scaled"](x))
     assert user(1.0) == 2.0
     second = define(3.0)
-    assert registry["scaled"] is second and machinery.EPOCH.value > epoch
+    assert registry["scaled"] is second and rule.EPOCH.value > epoch
     assert user(1.0) == 3.0, "a user's compiled function must not keep the old op"
     y, res = second.evaluate(X)
     np.testing.assert_array_equal(second.rules["exact"].program((True,))(res, y)[0], 9 * X)
@@ -146,9 +150,9 @@ def test_a_rule_defined_again_replaces_the_old_one(registry):
     same.rule(lambda res, y_bar: (y_bar,))
     y, res = same.evaluate(X)
     np.testing.assert_array_equal(same.rules["exact"].program((True,))(res, y)[0], X)
-    epoch = machinery.EPOCH.value
+    epoch = rule.EPOCH.value
     same.rule(lambda res, y_bar: (ops.neg(y_bar),))
-    assert machinery.EPOCH.value > epoch
+    assert rule.EPOCH.value > epoch
     np.testing.assert_array_equal(same.rules["exact"].program((True,))(res, y)[0], -X)
 
 
@@ -177,7 +181,7 @@ def test_operands_left_out_are_none(registry):
 
 
 def test_the_caller_of_a_fused_op_gets_the_value_alone(registry):
-    class Residuals(machinery.NamedTuple):
+    class Residuals(NamedTuple):
         slope: jax.Array
 
     @fused(residuals=Residuals)
@@ -209,7 +213,7 @@ def test_programs_of_an_op_survive_a_table_of_rules(registry):
         return x
 
     noted(X)
-    with machinery.RULES((("gelu", ("straight_through",)),)):
+    with rule.RULES((("gelu", ("straight_through",)),)):
         noted(X)
     assert len(traces) == 1
 

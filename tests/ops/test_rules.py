@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pullback.ops.cases import CASES
-from pullback.ops.op import is_float
+from pullback.ops.rule import is_float
 
 FLOAT_CASES = [case for case in CASES if "dtype" not in case.statics]
 OPS = sorted({case.op.name for case in FLOAT_CASES})

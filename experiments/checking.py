@@ -1,0 +1,187 @@
+"""`pullback check`: every rule at every case of its op, a table of what held, and a picture of it."""
+
+import functools
+import importlib.util
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..autograd.checks import at_edge
+from ..autograd.graph import leaf, tracked_leaves
+from ..autograd.lines import Line
+from ..autograd.verdict import Verdict, check, check_rule
+from ..lib.errors import ConfigError, PullbackError, UnknownName, near
+from ..ops.cases import CASES, EDGES, FACE_CASES
+from ..ops.cases.case import Case
+from ..ops.op import FACES, REGISTRY, Op
+from ..ops.rule import is_float
+
+FULL = 3  # cases of an op that are judged by every check; the others by the quick ones
+QUICK = 3  # cases of an op that a quick check looks at
+
+
+class Judged(NamedTuple):
+    """One rule over the cases of its op: the worst line of each check."""
+
+    op: str
+    rule: str
+    contract: str
+    stands_on: str  # for a face: the ops that it calls
+    cases: int
+    lines: dict[str, Line]
+    at: dict[str, str]  # check -> the case that its line is of
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        return all(line.outcome != "failed" for line in self.lines.values())
+
+
+def everything() -> list[str]:
+    """Names that a check with nothing named goes through: ops with rules, constants, faces."""
+    ours = [name for name, op in REGISTRY.items() if op.__module__.startswith("pullback.")]
+    return sorted({*ours, *FACES})
+
+
+def resolve(names: Sequence[str]) -> list[str]:
+    """What was asked for, checked; FILE.py:NAME stays as it is."""
+    known = everything()
+    for name in names:
+        if ".py" not in name and name not in known:
+            raise UnknownName(f"no op {name!r}" + near(name, known))
+        if ".py" in name:
+            load(name)
+    return list(names) or known
+
+
+@functools.cache
+def load(target: str) -> tuple[Op, tuple[Case, ...]]:
+    """An op of a user's file and the cases that the file has for it, in a list CASES."""
+    path, _, name = target.partition(":")
+    if not name:
+        raise ConfigError(f"{target}: name the op too, as in {path}:my_op")
+    if not Path(path).is_file():
+        raise ConfigError(f"{path}: no such file")
+    spec = importlib.util.spec_from_file_location(f"checked_{zlib.crc32(path.encode()):x}", path)
+    module: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    sys.modules[module.__name__] = module
+    try:
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+    except Exception as error:
+        raise ConfigError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
+    op = getattr(module, name, None)
+    if not isinstance(op, Op):
+        ops = [key for key, value in vars(module).items() if isinstance(value, Op)]
+        raise UnknownName(f"{path} has no op {name!r}" + near(name, ops))
+    cases = tuple(case for case in getattr(module, "CASES", ()) if isinstance(case, Case) and case.op is op)
+    if op.rules and not cases:
+        hint = f"CASES = [Case({name}, 'label', normal((2, 3)))], with Case and normal from pullback.ops.cases.case"
+        raise ConfigError(f"{target} has no cases; give the file a list {hint}")
+    return op, cases
+
+
+def judge(task: str, start: int) -> Iterator[Judged]:
+    """The work of one process: the rules of an op from the start-th on, or a face. task: `full op` or `quick op`."""
+    how, _, target = task.partition(" ")
+    for look in looks(target, how == "full")[start:]:
+        yield look()
+
+
+def looks(target: str, whole: bool) -> list[Callable[[], Judged]]:
+    """One for each row that a target has in the table."""
+    if target in FACES:
+        return [functools.partial(of_face, target, whole)]
+    op, cases = load(target) if ".py" in target else (REGISTRY[target], tuple(case for case in CASES if case.op is REGISTRY[target]))
+    if op.kind == "constant":
+        return [functools.partial(constant, op, cases)]
+    return [functools.partial(of_rule, op, name, cases, whole) for name in op.rules]
+
+
+def of_rule(op: Op, name: str, cases: Sequence[Case], whole: bool) -> Judged:
+    looked = cases if whole else telling(cases, QUICK)
+    full = telling(cases, FULL) if whole else []
+    return gathered(op.name, name, "", [(case.label, functools.partial(one, op, case, name, case not in full)) for case in looked])
+
+
+def one(op: Op, case: Case, rule: str, quick: bool) -> Verdict:
+    seed = zlib.crc32(f"{op.name}/{case.label}".encode())
+    operands = case.make(np.random.default_rng(seed))
+    if not any(map(is_float, operands)):
+        return Verdict(op.name, op.find(rule).contract, case.label, (Line("structure", "not asked", "no operand that can be perturbed"),))
+    return check_rule(op, *operands, rule=rule, quick=quick, seed=seed, **case.statics)
+
+
+def telling(cases: Sequence[Case], count: int) -> list[Case]:
+    """The cases that say most: neither empty nor large, and with other statics each."""
+    size = lambda case: sum(np.size(x) for x in case.make(np.random.default_rng(0)) if hasattr(x, "dtype"))
+    ranked = sorted(cases, key=lambda case: abs(size(case) - 12))
+    first: dict[tuple, Case] = {}
+    for case in ranked:
+        first.setdefault(tuple(sorted(case.statics)), case)
+    chosen = list(first.values())[:count]
+    return chosen + [case for case in ranked if case not in chosen][: count - len(chosen)]
+
+
+def gathered(op: str, rule: str, stands_on: str, looks: Sequence[tuple[str, Callable[[], Verdict]]]) -> Judged:
+    """The verdicts on the cases as one row: for each check a failure if there is one, else the line nearest to its limit."""
+    began, lines, at, contract = time.monotonic(), {}, {}, "exact"
+    for label, look in looks:
+        try:
+            verdict = look()
+        except PullbackError as error:
+            verdict = Verdict(op, contract, label, (Line("structure", "failed", str(error)),))
+        contract = verdict.contract
+        for line in verdict.lines:
+            if line.check not in lines or weight(line) > weight(lines[line.check]):
+                lines[line.check], at[line.check] = line, label
+    return Judged(op, rule, contract, stands_on, len(looks), lines, at, time.monotonic() - began)
+
+
+def hung(name: str) -> Judged:
+    """The row of a rule that never answered, or that took its process with it."""
+    line = Line("structure", "failed", "no answer in time: the rule hangs, or it ended its process")
+    return Judged(name.rpartition(":")[2], "?", "exact", "", 0, {"structure": line}, {"structure": "?"}, 0.0)
+
+
+def weight(line: Line) -> tuple:
+    """Failures first, then what was measured, by its share of the limit."""
+    order = {"not asked": 0, "noted": 1, "held": 2, "failed": 3}
+    return order[line.outcome], (line.gap or 0.0) / (line.limit or 1.0)
+
+
+def constant(op: Op, cases: Sequence[Case]) -> Judged:
+    """A constant op: values at its edge points, and nothing flows back."""
+
+    def look() -> Verdict:
+        lines = [Line("structure", "held", "a constant op: nothing flows back, its output is not tracked")]
+        with jax.enable_x64(True):
+            for case in cases:
+                y = op(*[leaf(jnp.asarray(x), 1) if is_float(x) else x for x in case.make(np.random.default_rng(0))], **case.statics)
+                if tracked_leaves(y):
+                    lines[0] = Line("structure", "failed", f"{case.label}: the output is tracked")
+            wrong = [text for edge in EDGES if edge.op is op and (text := at_edge(edge, None))]
+            known = [edge for edge in EDGES if edge.op is op]
+        lines.append(Line("edges", "failed" if wrong else "held", wrong[0] if wrong else f"{len(known)} points as documented"))
+        return Verdict(op.name, "constant", "its edge points", tuple(lines))
+
+    return gathered(op.name, "", "", [("edges", look)])
+
+
+def of_face(name: str, whole: bool) -> Judged:
+    """A thin face over other ops: its gradient as a function, at its cases."""
+    face = FACES[name]
+    cases = [case for case in FACE_CASES if case.op is face.fn]
+    looked = cases if whole else cases[:QUICK]
+
+    def look(case: Case) -> Verdict:
+        operands = case.make(np.random.default_rng(zlib.crc32(f"{name}/{case.label}".encode())))
+        return check(functools.partial(face.fn, **case.statics), *operands)
+
+    return gathered(name, "", ", ".join(face.stands_on), [(case.label, functools.partial(look, case)) for case in looked])

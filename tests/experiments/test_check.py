@@ -1,0 +1,152 @@
+"""`pullback check`: the table, its JSON, its picture, and files of users."""
+
+import json
+
+import pytest
+
+from pullback.experiments import check, checking
+from pullback.experiments.checking import Judged, judge, looks, telling
+from pullback.experiments.cli import main
+from pullback.ops.cases import CASES
+from pullback.ops.op import REGISTRY
+
+MINE = '''
+import numpy as np
+import pullback as pb
+from pullback import ops
+from pullback.ops.cases.case import Case, normal
+
+@pb.fused(saves=("x",))
+def swish_{name}(x):
+    """y = x·σ(x)."""
+    return x / (1 + pb_exp(-x))
+
+import jax.numpy as jnp
+pb_exp = jnp.exp
+
+@swish_{name}.rule
+def swish_backward(res, y_bar):
+    s = 1 / (1 + jnp.exp(-res.x))
+    return (y_bar * ({slope}),)
+
+@swish_{name}.composite
+def swish_composite(x):
+    return ops.div(x, ops.add(1.0, ops.exp(ops.neg(x))))
+
+CASES = {cases}
+'''
+RIGHT = "s + res.x * s * (1 - s)"
+
+
+@pytest.fixture
+def mine(tmp_path, registry):
+    def write(name: str, slope: str = RIGHT, cases: str | None = None) -> str:
+        path = tmp_path / f"{name}.py"
+        path.write_text(MINE.format(name=name, slope=slope, cases=cases or f"[Case(swish_{name}, 'row', normal((5,)))]"))
+        return f"{path}:swish_{name}"
+
+    return write
+
+
+@pytest.fixture
+def registry():
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """In this process: the pool has tests of its own."""
+
+    def spread(work, tasks, limit):
+        from pullback.experiments.pool import Answer
+
+        for task in tasks:
+            for i, value in enumerate(work(task, 0)):
+                yield Answer(task, i, value)
+
+    monkeypatch.setattr(check, "spread", spread)
+
+
+def test_one_op_by_name(capsys):
+    assert main(["check", "neg", "--quick"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split()[0] == "neg" and "X" not in out.splitlines()[1]
+
+
+def test_json_has_the_form_that_scripts_rely_on(capsys):
+    assert main(["check", "gelu", "less", "--quick", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["summary"] == {"ops": 2, "exact_rules": 1, "variants": 2, "faces": 0, "order2": 1, "failed": 0, "skipped": 0}
+    exact = next(row for row in found["rules"] if row["rule"] == "exact")
+    assert exact["op"] == "gelu" and exact["ok"] and exact["checks"]["directions"]["gap"] < exact["checks"]["directions"]["limit"]
+    assert {row["contract"] for row in found["rules"]} == {"exact", "surrogate", "constant"}
+
+
+def test_a_file_of_a_user(mine, capsys):
+    assert main(["check", mine("right"), "--details"]) == 0
+    assert "swish_right" in capsys.readouterr().out
+
+
+def test_a_wrong_rule_fails_in_words_and_in_the_exit_code(mine, capsys):
+    assert main(["check", mine("wrong", "s + res.x * s * s"), "--quick"]) == 1
+    out = capsys.readouterr().out
+    assert "FAILED swish_wrong  directions  at 'row'" in out and "measured" in out
+
+
+def test_a_picture(mine, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert main(["check", "neg", mine("drawn", "s"), "--quick", "--plot", str(tmp_path / "grid.png")]) == 1
+    assert (tmp_path / "grid.png").read_bytes()[:4] == b"\x89PNG"
+
+
+BAD = {
+    "unknown op": (["geluu"], "no op 'geluu'; did you mean 'gelu'"),
+    "no such file": (["nothing.py:f"], "nothing.py: no such file"),
+    "no name": (["{right}.py"], "name the op too"),
+    "unknown option": (["--quik"], "did you mean '--quick'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line(name, mine, tmp_path, capsys):
+    argv, text = BAD[name]
+    mine("right")
+    assert main(["check", *(word.replace("{right}", str(tmp_path / "right")) for word in argv)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and text in err
+
+
+@pytest.mark.parametrize(
+    "target, text",
+    [
+        (lambda mine: mine("a", cases="[]"), "has no cases"),
+        (lambda mine: mine("b").replace(":swish_b", ":swich_b"), "did you mean 'swish_b'"),
+        (lambda mine: mine("c", cases="[1/0]"), "ZeroDivisionError"),
+        (lambda mine: mine("d", slope="1)) + ((("), "cannot be imported: SyntaxError"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line(target, text, mine, capsys):
+    assert main(["check", target(mine)]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and text in err
+
+
+def test_the_cases_that_say_most_differ_in_their_statics():
+    cases = [case for case in CASES if case.op.name == "attention"]
+    chosen = telling(cases, 3)
+    assert len({tuple(sorted(case.statics)) for case in chosen}) == 3
+    assert len(telling(cases[:2], 3)) == 2
+
+
+def test_a_part_of_the_work_is_the_same_work():
+    assert len(looks("gelu", False)) == len(REGISTRY["gelu"].rules)
+    (last,) = judge("quick gelu", len(REGISTRY["gelu"].rules) - 1)
+    assert isinstance(last, Judged) and last.rule == list(REGISTRY["gelu"].rules)[-1]
+
+
+def test_what_hangs_is_a_failure():
+    row = checking.hung("some.py:slow")
+    assert not row.ok and row.op == "slow" and "no answer" in row.lines["structure"].text
