@@ -19,7 +19,7 @@ train: .venv/.plots
 	$(BIN)/pullback train $(ARGS)
 
 test: .venv/.test
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(ARGS)
 
 prove: .venv/.test
 	$(BIN)/python -m pullback.experiments.proof $(ARGS)

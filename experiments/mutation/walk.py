@@ -1,15 +1,28 @@
 """Judging a mutant of the walk."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...autograd import graph
 from ...autograd.walk import walk
 from .graphs import GRAPHS
 from .operators import Mutant, mutants
 from .sources import family, rebuilt, source_of
+
+
+@contextlib.contextmanager
+def unexplored() -> Iterator[None]:
+    """As in a process that has made no `pb.tensor`, after which every fused op keeps its operands."""
+    before, graph.explored = graph.explored, False
+    try:
+        yield
+    finally:
+        graph.explored = before
 
 
 class WalkJudge:
@@ -26,22 +39,22 @@ class WalkJudge:
 
     def killed_by(self, mutated: Any) -> str | None:
         """The first graph whose gradients, or whose errors, are not what they should be."""
-        with jax.enable_x64(True):
-            for graph in GRAPHS:
+        with jax.enable_x64(True), unexplored():
+            for case in GRAPHS:
                 try:
-                    came, due = graph(mutated, jnp.asarray(0.7))
+                    came, due = case(mutated, jnp.asarray(0.7))
                     right = same(came, due)
                 except Exception:  # a mutant may raise anything
                     right = False
                 if not right:
-                    return graph.__name__
+                    return case.__name__
         return None
 
     def outputs(self, mutated: Any, count: int) -> list:
         """What the graphs of plain derivatives give at many random points."""
         found, xs = [], jnp.asarray(np.random.default_rng(0).normal(size=count))
-        for graph in GRAPHS[:6]:
-            found += jax.tree.leaves(jax.vmap(lambda x, graph=graph: [b for b in graph(mutated, x)[0] if not isinstance(b, str)])(xs))
+        for case in GRAPHS[:6]:
+            found += jax.tree.leaves(jax.vmap(lambda x, case=case: [b for b in case(mutated, x)[0] if not isinstance(b, str)])(xs))
         return list(map(np.asarray, found))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import pullback as pb
 from pullback import ops
+from pullback.autograd import graph
 from pullback.experiments import mutate
 from pullback.experiments.mutation import judging
 from pullback.experiments.mutation.graphs import GRAPHS
@@ -114,7 +115,10 @@ def test_a_mutant_that_hangs_is_noticed(monkeypatch):
     assert judging.outcome(judge, "neg=exact", 0, forever).killed == "time"
 
 
-def test_the_walk_passes_its_table():
+@pytest.mark.parametrize("explored", [False, True])
+def test_the_walk_passes_its_table(explored, monkeypatch):
+    """Also in a process where a `pb.tensor` was made."""
+    monkeypatch.setattr(graph, "explored", explored)
     judge = WalkJudge()
     assert judge.killed_by(judging.original_of(judge)) is None
     assert len(GRAPHS) > 20
