@@ -4,7 +4,6 @@ Each rule factorises again; within one compiled program XLA sees that it is the 
 """
 
 import jax.numpy as jnp
-from jax.scipy.linalg import lu_factor, lu_solve
 from jaxtyping import Array, Float
 
 from ..lib.precision import accumulator
@@ -15,6 +14,13 @@ from .op import face, primitive
 from .shape import reshape
 
 
+def by_elimination(a, b, trans: int = 0):
+    """A⁻¹·b, or A⁻ᵀ·b, by LU with row exchanges."""
+    from jax.scipy.linalg import lu_factor, lu_solve  # takes longer to import than all ops together, and few solve
+
+    return lu_solve(lu_factor(a), b, trans=trans)
+
+
 @primitive(saves=("a", "out"))
 def solve(a: Float[Array, "*batch N N"], b: Float[Array, "*batch N K"], *, transpose: bool = False):
     """x = A⁻¹·b, or A⁻ᵀ·b.   b̄ = A⁻ᵀ·x̄, or A⁻¹·x̄;   Ā = −b̄·xᵀ, or −x·b̄ᵀ.
@@ -23,7 +29,7 @@ def solve(a: Float[Array, "*batch N N"], b: Float[Array, "*batch N K"], *, trans
     """
     (a, b), dtype, vector = system("solve", a, b)
     b = jnp.reshape(b, (1,) * (a.ndim - b.ndim) + b.shape)  # with fewer axes lu_solve might take it for vectors
-    x = lu_solve(lu_factor(a), b, trans=int(transpose)).astype(dtype)
+    x = by_elimination(a, b, int(transpose)).astype(dtype)
     return x[..., 0] if vector else x
 
 
@@ -41,7 +47,7 @@ def inverse(a: Float[Array, "*batch N N"]):
     square("inverse", a)
     dtype = floating(a)
     wide = jnp.asarray(a, accumulator(dtype))
-    return lu_solve(lu_factor(wide), jnp.broadcast_to(jnp.eye(wide.shape[-1], dtype=wide.dtype), wide.shape)).astype(dtype)
+    return by_elimination(wide, jnp.broadcast_to(jnp.eye(wide.shape[-1], dtype=wide.dtype), wide.shape)).astype(dtype)
 
 
 @inverse.rule
