@@ -8,7 +8,7 @@ import json
 import math
 
 import numpy as np
-import torch
+import torch  # pyright: ignore[reportMissingImports]
 
 N = 100  # elements
 OFF = 37  # the element that is off
