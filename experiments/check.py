@@ -9,12 +9,14 @@ from typing import Annotated
 import tyro
 
 from ..lib.errors import ConfigError
+from ..ops.op import FACES
 from .check_report import as_json, picture, print_table
-from .checking import Judged, hung, judge, resolve
+from .checking import Judged, hung, judge, op_and_cases, resolve
 from .parsing import parse
 from .plot import can_plot
 from .pool import spread
 from .progress import progress
+from .remainder import remainder_picture
 
 LIMIT = 300.0  # seconds for all that one rule owes, on a busy machine too; a rule that takes longer hangs
 
@@ -29,6 +31,8 @@ class Check:
     """Structure, linearity, composite, directions and order 2, at three cases of each op."""
     plot: Annotated[str | None, tyro.conf.arg(metavar="FILE.png")] = None
     """A picture of the table."""
+    remainder: Annotated[str | None, tyro.conf.arg(metavar="FILE.png")] = None
+    """A picture of what is left of each claimed slope over the step, for up to twelve rules."""
     details: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the worst line of every check instead of the table."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -37,9 +41,12 @@ class Check:
 
 def main(argv: Sequence[str]) -> int:
     given = parse(Check, argv, "check")
-    if given.plot and not can_plot():
-        raise ConfigError("--plot needs matplotlib: pip install 'pullback[plots]'")
+    if (given.plot or given.remainder) and not can_plot():
+        raise ConfigError("pictures need matplotlib: pip install 'pullback[plots]'")
     names = resolve(given.names)
+    if given.remainder:
+        found = [op_and_cases(name) for name in names if name not in FACES]
+        remainder_picture([(op, rule, cases) for op, cases in found for rule in op.rules], Path(given.remainder))
     rows = run(names, given.quick)
     if given.plot:
         picture(rows, Path(given.plot))

@@ -94,11 +94,24 @@ def judge(task: str, start: int) -> Iterator[Judged]:
         yield look()
 
 
+def op_and_cases(target: str) -> tuple[Op, tuple[Case, ...]]:
+    """Of a user's file, or of the library's tables."""
+    if ".py" in target:
+        return load(target)
+    op = REGISTRY[target]
+    return op, tuple(case for case in CASES if case.op is op)
+
+
+def seed_of(op: Op, case: Case) -> int:
+    """The same numbers for a case every time."""
+    return zlib.crc32(f"{op.name}/{case.label}".encode())
+
+
 def looks(target: str, whole: bool) -> list[Callable[[], Judged]]:
     """One for each row that a target has in the table."""
     if target in FACES:
         return [functools.partial(of_face, target, whole)]
-    op, cases = load(target) if ".py" in target else (REGISTRY[target], tuple(case for case in CASES if case.op is REGISTRY[target]))
+    op, cases = op_and_cases(target)
     if op.kind == "constant":
         return [functools.partial(constant, op, cases)]
     return [functools.partial(of_rule, op, name, cases, whole) for name in op.rules]
@@ -111,7 +124,7 @@ def of_rule(op: Op, name: str, cases: Sequence[Case], whole: bool) -> Judged:
 
 
 def one(op: Op, case: Case, rule: str, quick: bool) -> Verdict:
-    seed = zlib.crc32(f"{op.name}/{case.label}".encode())
+    seed = seed_of(op, case)
     operands = case.make(np.random.default_rng(seed))
     if not any(map(is_float, operands)):
         return Verdict(op.name, op.find(rule).contract, case.label, (Line("structure", "not asked", "no operand that can be perturbed"),))

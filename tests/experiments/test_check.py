@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from pullback.experiments import check, checking
 from pullback.experiments.checking import Judged, judge, looks, telling
 from pullback.experiments.cli import main
+from pullback.experiments.remainder import remainders
 from pullback.ops.cases import CASES
 from pullback.ops.op import REGISTRY
 
@@ -100,6 +102,21 @@ def test_a_picture(mine, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert main(["check", "neg", mine("drawn", "s"), "--quick", "--plot", str(tmp_path / "grid.png")]) == 1
     assert (tmp_path / "grid.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_remainder_of_a_right_rule_falls_with_slope_two_and_of_a_wrong_one_with_one(mine, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    fall = {}
+    for name, slope in (("sound", RIGHT), ("unsound", f"1.001 * ({RIGHT})")):
+        op, cases = checking.op_and_cases(mine(name, slope))
+        (_, steps, off), *_ = remainders(op, "exact", cases)
+        near = slice(8, 12)  # steps small enough for two terms, large enough for float64
+        fall[name] = np.polyfit(np.log(steps[near]), np.log(off[near]), 1)[0]
+    assert abs(fall["sound"] - 2) < 0.1 and fall["unsound"] < 1.5
+    assert main(["check", mine("drawn"), "--quick", "--remainder", str(tmp_path / "slope.png")]) == 0
+    assert (tmp_path / "slope.png").read_bytes()[:4] == b"\x89PNG"
+    assert main(["check", "less", "--remainder", str(tmp_path / "none.png")]) == 2
+    assert "name ops that have rules" in capsys.readouterr().err
 
 
 BAD = {
