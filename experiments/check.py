@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -17,6 +16,7 @@ from .plot import can_plot
 from .pool import spread
 from .progress import progress
 from .remainder import remainder_picture
+from .run import demand_place
 
 LIMIT = 300.0  # seconds for all that one rule owes, on a busy machine too; a rule that takes longer hangs
 
@@ -43,13 +43,14 @@ def main(argv: Sequence[str]) -> int:
     given = parse(Check, argv, "check")
     if (given.plot or given.remainder) and not can_plot():
         raise ConfigError("pictures need matplotlib: pip install 'pullback[plots]'")
+    plot, remainder = (demand_place(path) if path else None for path in (given.plot, given.remainder))
     names = resolve(given.names)
-    if given.remainder:
+    if remainder:
         found = [op_and_cases(name) for name in names if name not in FACES]
-        remainder_picture([(op, rule, cases) for op, cases in found for rule in op.rules], Path(given.remainder))
+        remainder_picture([(op, rule, cases) for op, cases in found for rule in op.rules], remainder)
     rows = run(names, given.quick)
-    if given.plot:
-        picture(rows, Path(given.plot))
+    if plot:
+        picture(rows, plot)
     if given.json:
         print(json.dumps(as_json(rows), allow_nan=False))
     else:

@@ -15,6 +15,7 @@ from .mutation.judging import Outcome, fingerprint, judge, mutants_of, targets
 from .parsing import parse
 from .pool import spread
 from .progress import progress
+from .run import demand_place
 
 LIMIT = 90.0  # seconds in which a worker must say something; a mutant that hangs in compiled code counts as killed
 
@@ -36,7 +37,7 @@ class Mutate:
 
 def main(argv: Sequence[str]) -> int:
     given = parse(Mutate, argv, "mutate")
-    outcomes = run(resolve(given.names), Path(given.resume) if given.resume else None)
+    outcomes = run(resolve(given.names), demand_place(given.resume) if given.resume else None)
     if given.json:
         print(json.dumps(as_json(outcomes)))
     else:

@@ -58,6 +58,15 @@ def demand_writable(folder: Path) -> Path:
     return folder
 
 
+def demand_place(file: str | Path) -> Path:
+    """The path of a file whose folder is there to be written into: asked before the work, not after it."""
+    file = Path(file)
+    if not file.parent.is_dir():
+        raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
+    demand_writable(file.parent)
+    return file
+
+
 def make_folder(out: str | Path | None, preset: str) -> Path:
     """The folder `out`, or else the first of runs/PRESET-001, runs/PRESET-002, ... that is not there."""
     try:

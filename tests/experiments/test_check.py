@@ -123,6 +123,8 @@ BAD = {
     "unknown op": (["geluu"], "no op 'geluu'; did you mean 'gelu'"),
     "no such file": (["nothing.py:f"], "nothing.py: no such file"),
     "no name": (["{right}.py"], "name the op too"),
+    "no folder for the picture": (["neg", "--plot", "nowhere/grid.png"], "there is no folder nowhere"),
+    "no folder for the remainder": (["neg", "--remainder", "nowhere/slope.png"], "there is no folder nowhere"),
     "unknown option": (["--quik"], "did you mean '--quick'"),
 }
 
