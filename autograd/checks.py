@@ -1,20 +1,22 @@
 """What a rule owes mathematically, cheapest check first: each takes a rule at a point and gives a line."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..lib.errors import PullbackError
-from ..ops.cases.case import Edge
 from ..ops.op import Op
 from ..ops.rule import Rule, is_float
 from .differences import FAST
 from .lines import Line, against_bars, compared, element, first_line, near, shown
 from .point import SMALL, OpPoint, Point
 from .random import keys
+
+if TYPE_CHECKING:
+    from ..ops.cases.case import Edge
 
 
 class Seen(NamedTuple):
@@ -39,7 +41,7 @@ def look(point: OpPoint, rule: Rule) -> Seen:
 
         rows = [jnp.stack([a, 0 * a, b, 2 * a - 3 * b]) for a, b in zip(y_bars, u_bars)]
         ys = tuple(v for v in (y if point.many else (y,)) if is_float(v))
-        return ys, jax.lax.map(pull, tuple(rows))
+        return ys, jax.lax.map(lambda row: pull(row[1]), (jnp.arange(4), rows))  # a number, for an op may have no output
 
     ys, x_bars = jax.jit(program, compiler_options=FAST)(point.xs, point.y_bars, point.like(point.ys))
     return Seen(ys, *(tuple(bar[k] for bar in x_bars) for k in range(4)))
@@ -81,7 +83,7 @@ def linear(point: Point, seen: Seen) -> Iterator[Line]:
     """A zero cotangent gives zeros, and a sum of cotangents the sum."""
     wrong = [name for name, bar in zip(point.names, seen.of_zero) if np.any(np.asarray(bar) != 0)]
     yield Line("zero", "failed" if wrong else "held", f"ȳ = 0 gives x̄ ≠ 0 for {', '.join(wrong)}" if wrong else "ȳ = 0 gives x̄ = 0")
-    expected = [2 * a - 3 * b for a, b in zip(seen.x_bars, seen.other)]
+    expected = [2 * np.asarray(a) - 3 * np.asarray(b) for a, b in zip(seen.x_bars, seen.other)]
     yield compared("linear", point.names, seen.of_sum, expected, "x̄(2ȳ − 3ū) against 2·x̄(ȳ) − 3·x̄(ū)")
 
 
@@ -100,9 +102,10 @@ def directions(point: Point, x_bars: Sequence) -> Line:
     if not sum(x.size for x in point.xs):
         return Line("directions", "not asked", "no element to move")
     slope, bar = point.slopes
-    claimed = sum(
-        np.tensordot(v.reshape(len(v), -1), np.ravel(np.asarray(x_bar, np.float64)), 1) for v, x_bar in zip(point.directions, x_bars)
-    )
+    with np.errstate(all="ignore"):  # a rule may give NaN
+        claimed = sum(
+            np.tensordot(v.reshape(len(v), -1), np.ravel(np.asarray(x_bar, np.float64)), 1) for v, x_bar in zip(point.directions, x_bars)
+        )
     return against_bars("directions", claimed, slope, bar, [f"direction {i}" for i in range(len(slope))])
 
 
@@ -119,11 +122,14 @@ def elements(point: Point, x_bars: Sequence) -> Line:
     return against_bars("elements", np.concatenate(claimed), np.concatenate(slope), np.concatenate(bar), where)
 
 
-def edges(op: Op, rule: Rule, table: Sequence[Edge]) -> Line:
-    """The documented values where convention decides: ties, zeros, infinities, saturation, empty axes."""
+def edges(op: Op, rule: Rule, table: "Sequence[Edge]", compiled: bool = True) -> Line:
+    """The documented values where convention decides: ties, zeros, infinities, saturation, empty axes.
+
+    compiled: one program for each point. Op by op is quicker for many rules of one op, and rounds after every step.
+    """
     table = [edge for edge in table if edge.op is op]
     for edge in table:
-        wrong = at_edge(edge, rule)
+        wrong = at_edge(edge, rule, compiled)
         if wrong:
             return Line("edges", "failed", f"{edge.label}: {wrong}", where=edge.label)
     if not table:
@@ -131,21 +137,27 @@ def edges(op: Op, rule: Rule, table: Sequence[Edge]) -> Line:
     return Line("edges", "held", f"{len(table)} points as documented")
 
 
-def at_edge(edge: Edge, rule: Rule | None) -> str | None:
+def at_edge(edge: "Edge", rule: Rule | None, compiled: bool = False) -> str | None:
     """What is wrong at an edge point, if anything; a constant op has no rule."""
     place = OpPoint(edge.op, edge.operands, edge.statics)
-    xs = [place.operands[i] for i in place.at]
-    y, res = place.residuals(rule, xs) if rule else (edge.op(*place.operands, **place.statics), None)
+    as_tuple = lambda v: v if place.many else (v,)
+    there = as_tuple(jax.eval_shape(lambda: place.op(*place.operands, **place.statics)))
+    pulled = rule is not None and place.at
+    y_bars = [np.asarray(bar, v.dtype).reshape(v.shape) for v, bar in zip(there, as_tuple(edge.y_bar)) if is_float(v) and pulled]
+
+    def program(xs, y_bars):
+        if rule is None or not place.at:
+            return place.op(*place.merged(xs), **place.statics), None
+        y, res = place.residuals(rule, xs)
+        return y, rule.pull(res, place.seed_for(y, y_bars), place.mask, place.statics)
+
+    run = jax.jit(program, compiler_options=FAST) if compiled else program
+    y, x_bars = run([place.operands[i] for i in place.at], y_bars)
     if edge.y is not None:
-        for i, (a, b) in enumerate(zip(*(v if place.many else (v,) for v in (y, edge.y)))):
+        for i, (a, b) in enumerate(zip(as_tuple(y), as_tuple(edge.y))):
             if b is not None and not near(a, b):
                 return f"y{f'[{i}]' if place.many else ''} is {shown(a)}; expected {shown(b)}"
-    if rule is None or not place.at:
-        return None
-    given = edge.y_bar if place.many else (edge.y_bar,)
-    y_bar = tuple(np.asarray(bar, v.dtype).reshape(v.shape) if is_float(v) else None for v, bar in zip(y if place.many else (y,), given))
-    x_bars = rule.pull(res, y_bar if place.many else y_bar[0], place.mask, place.statics)
-    for i, (x_bar, expected) in enumerate(zip(x_bars, edge.x_bars)):
+    for i, (x_bar, expected) in enumerate(zip(x_bars or (), edge.x_bars)):
         if expected is not None and (x_bar is None or not near(x_bar, expected)):
             name = f"operand {i}" if place.op.variadic else place.op.operand_names[i]
             return f"cotangent of {name} is {shown(x_bar)}; expected {shown(expected)}"

@@ -20,7 +20,11 @@ NEAR = 1e-7 * np.arange(1, 9)
 POINTS = np.concatenate([LADDER, -LADDER, NEAR])  # where φ is wanted
 ORDERS = 6  # columns of the table
 EPS = float(np.finfo(np.float64).eps)
-FAST = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}  # these programs run once
+FAST = {  # to compile: these programs run once
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+}
 
 
 def rounding(close: np.ndarray) -> np.ndarray:

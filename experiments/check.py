@@ -10,7 +10,7 @@ import tyro
 from ..lib.errors import ConfigError
 from ..ops.op import FACES
 from .check_report import as_json, picture, print_table
-from .checking import Judged, hung, judge, op_and_cases, resolve
+from .checking import Judged, cases_of, hung, judge, op_and_cases, resolve
 from .parsing import parse
 from .plot import can_plot
 from .pool import spread
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 def run(names: Sequence[str], quick: bool) -> list[Judged]:
     """Every rule of these ops, in their order, judged in processes of their own."""
     how = "quick" if quick else "full"
-    tasks = [f"{how} {name}" for name in names]
+    tasks = [f"{how} {name}" for name in sorted(names, key=lambda name: -len(cases_of(name)))]  # what takes longest begins first
     show, rows, done = progress(), [], set()
     show.start(len(tasks), "op")
     try:

@@ -15,16 +15,18 @@ import numpy as np
 
 from ..autograd.checks import at_edge
 from ..autograd.graph import leaf, tracked_leaves
-from ..autograd.lines import Line
+from ..autograd.lines import Line, first_line
 from ..autograd.verdict import Verdict, check, check_rule
 from ..lib.errors import ConfigError, PullbackError, UnknownName, near
 from ..ops.cases import CASES, EDGES, FACE_CASES
 from ..ops.cases.case import Case
 from ..ops.op import FACES, REGISTRY, Op
 from ..ops.rule import is_float
+from .pool import spread
+from .progress import progress
 
-FULL = 3  # cases of an op that are judged by every check; the others by the quick ones
-QUICK = 3  # cases of an op that a quick check looks at
+TELLING = 3  # cases of an op that are judged by every check; the others by the quick ones of first order. A quick check looks at no others
+IMPORT = 60.0  # seconds that a user's file may take to be imported
 
 
 class Judged(NamedTuple):
@@ -51,24 +53,51 @@ def everything() -> list[str]:
 
 
 def resolve(names: Sequence[str]) -> list[str]:
-    """What was asked for, checked; FILE.py:NAME stays as it is."""
-    known = everything()
+    """What was asked for, checked; FILE.py:NAME stays as it is. A file is imported in a process that can be ended."""
+    known, files = everything(), [name for name in names if ".py" in name]
     for name in names:
-        if ".py" not in name and name not in known:
+        if name in files:
+            path_and_name(name)
+        elif name not in known:
             raise UnknownName(f"no op {name!r}" + near(name, known))
-        if ".py" in name:
-            load(name)
+    show = progress()
+    show.start(len(files), "file")
+    try:
+        for done, answer in enumerate(spread(fault_of, files, IMPORT)):
+            if answer.hung or answer.value:
+                path = path_and_name(answer.task)[0]
+                raise ConfigError(
+                    answer.value or f"{path} did not come to its end in {IMPORT:.0f} s, or it ended the process that imported it"
+                )
+            show.at(done + 1, answer.task)
+    finally:
+        show.close()
     return list(names) or known
 
 
-@functools.cache
-def load(target: str) -> tuple[Op, tuple[Case, ...]]:
-    """An op of a user's file and the cases that the file has for it, in a list CASES."""
+def path_and_name(target: str) -> tuple[str, str]:
     path, _, name = target.partition(":")
     if not name:
         raise ConfigError(f"{target}: name the op too, as in {path}:my_op")
     if not Path(path).is_file():
         raise ConfigError(f"{path}: no such file")
+    return path, name
+
+
+def fault_of(target: str, start: int) -> Iterator[str]:
+    """What is wrong with FILE.py:NAME, "" if nothing."""
+    if start == 0:
+        try:
+            load(target)
+            yield ""
+        except PullbackError as error:
+            yield str(error)
+
+
+@functools.cache
+def load(target: str) -> tuple[Op, tuple[Case, ...]]:
+    """An op of a user's file and the cases that the file has for it, in a list CASES."""
+    path, name = path_and_name(target)
     spec = importlib.util.spec_from_file_location(f"checked_{zlib.crc32(path.encode()):x}", path)
     module: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     sys.modules[module.__name__] = module
@@ -102,6 +131,11 @@ def op_and_cases(target: str) -> tuple[Op, tuple[Case, ...]]:
     return op, tuple(case for case in CASES if case.op is op)
 
 
+def cases_of(target: str) -> Sequence[Case]:
+    """Of an op or a face."""
+    return [case for case in FACE_CASES if case.op is FACES[target].fn] if target in FACES else op_and_cases(target)[1]
+
+
 def seed_of(op: Op, case: Case) -> int:
     """The same numbers for a case every time."""
     return zlib.crc32(f"{op.name}/{case.label}".encode())
@@ -118,17 +152,18 @@ def looks(target: str, whole: bool) -> list[Callable[[], Judged]]:
 
 
 def of_rule(op: Op, name: str, cases: Sequence[Case], whole: bool) -> Judged:
-    looked = cases if whole else telling(cases, QUICK)
-    full = telling(cases, FULL) if whole else []
-    return gathered(op.name, name, "", [(case.label, functools.partial(one, op, case, name, case not in full)) for case in looked])
+    chosen, looks = telling(cases, TELLING), []
+    for case in cases if whole else chosen:
+        looks.append((case.label, functools.partial(one, op, case, name, not whole or case not in chosen, case in chosen)))
+    return gathered(op.name, name, "", looks)
 
 
-def one(op: Op, case: Case, rule: str, quick: bool) -> Verdict:
+def one(op: Op, case: Case, rule: str, quick: bool, order2: bool) -> Verdict:
     seed = seed_of(op, case)
     operands = case.make(np.random.default_rng(seed))
     if not any(map(is_float, operands)):
         return Verdict(op.name, op.find(rule).contract, case.label, (Line("structure", "not asked", "no operand that can be perturbed"),))
-    return check_rule(op, *operands, rule=rule, quick=quick, seed=seed, **case.statics)
+    return check_rule(op, *operands, rule=rule, quick=quick, order2=order2, seed=seed, **case.statics)
 
 
 def telling(cases: Sequence[Case], count: int) -> list[Case]:
@@ -148,8 +183,9 @@ def gathered(op: str, rule: str, stands_on: str, looks: Sequence[tuple[str, Call
     for label, look in looks:
         try:
             verdict = look()
-        except PullbackError as error:
-            verdict = Verdict(op, contract, label, (Line("structure", "failed", str(error)),))
+        except Exception as error:  # whatever a user's rule raises where it runs
+            text = str(error) if isinstance(error, PullbackError) else f"raised {type(error).__name__}: {first_line(error)}"
+            verdict = Verdict(op, contract, label, (Line("structure", "failed", text),))
         contract = verdict.contract
         for line in verdict.lines:
             if line.check not in lines or weight(line) > weight(lines[line.check]):
@@ -189,9 +225,8 @@ def constant(op: Op, cases: Sequence[Case]) -> Judged:
 
 def of_face(name: str, whole: bool) -> Judged:
     """A thin face over other ops: its gradient as a function, at its cases."""
-    face = FACES[name]
-    cases = [case for case in FACE_CASES if case.op is face.fn]
-    looked = cases if whole else cases[:QUICK]
+    face, cases = FACES[name], cases_of(name)
+    looked = cases if whole else cases[:TELLING]
 
     def look(case: Case) -> Verdict:
         operands = case.make(np.random.default_rng(zlib.crc32(f"{name}/{case.label}".encode())))

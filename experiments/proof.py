@@ -6,7 +6,6 @@ usage: python -m pullback.experiments.proof [NAME ...]        in the root of the
 import datetime
 import json
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -19,41 +18,38 @@ from ..lib.errors import ConfigError, UnknownName, near
 from .cli import complain
 
 OUT = Path("docs/proof.json")
-DRAWN = "tests/ops/test_drawn.py tests/ops/test_index_expressions.py tests/ops/test_einsum_expressions.py"
-PROOFS = {  # name: a command whose last line of standard output says what came of it
+DRAWN = " ".join(f"tests/ops/test_{name}.py" for name in ("drawn", "drawn_fused", "index_expressions", "einsum_expressions"))
+PROOFS = {  # name: a command of the shell whose last line of standard output says what came of it
     "check": "pullback check --json",
     "mutation": "pullback mutate --json",
     "verdict": "pullback bench verdict --json",
-    "random operands": f"PULLBACK_PROVE=1 python -m pytest -q {DRAWN}",
+    "random operands": f"PULLBACK_PROVE=1 python -m pytest -q -n auto {DRAWN}",
 }
 
 
-def figures(name: str, line: str) -> Any:
-    """What is kept of a proof."""
-    if name == "random operands":
+def figures(line: str) -> Any:
+    """What is kept of a proof: its summary if it prints JSON that has one."""
+    try:
+        found = json.loads(line)
+    except ValueError:
         return line.strip()
-    found = json.loads(line)
-    return found if name == "verdict" else found["summary"]
+    return found.get("summary", found) if isinstance(found, dict) else found
 
 
-def run(name: str, command: str) -> dict[str, Any]:
-    """Run a proof. One that fails raises ConfigError and leaves the file as it was."""
-    words = shlex.split(command)
-    settings = dict(word.split("=", 1) for word in words if "=" in word and word == words[0])
-    words = [word for word in words if word not in (f"{key}={value}" for key, value in settings.items())]
-    programs = {"pullback": ["-m", "pullback"], "python": []}
+def run(name: str, command: str, commit: str) -> dict[str, Any]:
+    """Run a proof, with the programs of this environment. One that fails raises ConfigError."""
     began = time.monotonic()
-    argv = [sys.executable, *programs[words[0]], *words[1:]]
-    done = subprocess.run(argv, env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    done = subprocess.run(command, shell=True, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, text=True)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         raise ConfigError(f"the proof {name!r} failed with code {done.returncode}: {(lines or ['it said nothing'])[-1][:300]}")
     return {
         "command": command,
-        "commit": subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
+        "commit": commit,
         "date": datetime.date.today().isoformat(),
         "seconds": round(time.monotonic() - began),
-        "figures": figures(name, lines[-1]),
+        "figures": figures(lines[-1]),
     }
 
 
@@ -63,10 +59,11 @@ def main(names: Sequence[str]) -> int:
             raise UnknownName(f"no proof {name!r}" + near(name, PROOFS))
     if not Path("tests").is_dir():
         raise ConfigError("the proofs run in the root of the repository, where tests/ is")
+    described = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], capture_output=True, text=True)
     proofs = json.loads(OUT.read_text()) if OUT.is_file() else {}
     for name in names or PROOFS:
         print(f"{name}: {PROOFS[name]}", file=sys.stderr, flush=True)
-        proofs[name] = run(name, PROOFS[name])
+        proofs[name] = run(name, PROOFS[name], described.stdout.strip() or "unknown")
         write_json(OUT, proofs)
         print(f"  {json.dumps(proofs[name]['figures'])[:300]}", file=sys.stderr, flush=True)
     return 0

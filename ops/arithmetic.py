@@ -8,9 +8,10 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from .identity import cast
+from .logic import logical_and
 from .op import primitive
 from .rule import is_float
-from .selection import equal, greater, less, where
+from .selection import equal, greater, greater_equal, less, where
 from .shape import unbroadcast
 
 
@@ -91,10 +92,10 @@ def pow_constant_backward(res, y_bar, *, exponent):
 
 @primitive(saves=("x", "y", "out"))
 def power(x: Float[Array, "..."], y: Float[Array, "..."]):
-    """z = x^y;   x̄ = z̄·y·x^(y−1), and 0 where y = 0;   ȳ = z̄·z·log x, and 0 where x = 0.
+    """z = x^y;   x̄ = z̄·y·x^(y−1);   ȳ = z̄·z·log x, and 0 at x = 0 for y ≥ 0.   At x = y = 0 x̄ is 0 too.
 
-    The two sides never mix: a negative x has a right x̄ while its ȳ is NaN. At x = 0 the limit of ȳ is 0 for y > 0; at
-    x = y = 0 it would be −∞, and 0 is given, as other libraries do.
+    The two sides never mix: a negative x has a right x̄ while its ȳ is NaN. At x = 0 the limit of ȳ is 0 for y > 0 and −∞ for
+    y < 0; at y = 0 it would be −∞ as well, and 0 is given, as PyTorch does.
     """
     return jnp.power(x, y)
 
@@ -102,10 +103,9 @@ def power(x: Float[Array, "..."], y: Float[Array, "..."]):
 @power.rule
 def power_backward(res, z_bar):
     x, y = (cast(v, dtype=res.out.dtype.name) for v in (res.x, res.y))  # y − 1 and log x are rounded as z is
-    flat, nought = equal(y, 0), equal(x, 0)
-    slope = mul(y, power(x, sub(where(flat, 1.0, y), 1.0)))
-    x_bar = where(flat, 0.0, mul(z_bar, slope))
-    y_bar = where(nought, 0.0, mul(z_bar, mul(res.out, log(where(nought, 1.0, x)))))
+    nought = equal(x, 0)
+    x_bar = mul(z_bar, mul(y, power(x, sub(y, where(logical_and(nought, equal(y, 0)), 0.0, 1.0)))))  # 0·0⁰, for 0·0⁻¹ is NaN
+    y_bar = mul(z_bar, mul(res.out, log(where(logical_and(nought, greater_equal(y, 0)), 1.0, x))))
     return unbroadcast(x_bar, res.x), unbroadcast(y_bar, res.y)
 
 
@@ -177,7 +177,7 @@ def abs(x: Float[Array, "..."]):
 
 @abs.rule
 def abs_backward(res, y_bar):
-    return (where(equal(res.x, 0), 0.0, where(less(res.x, 0), neg(y_bar), y_bar)),)
+    return (where(greater(res.x, 0), y_bar, where(less(res.x, 0), neg(y_bar), 0.0)),)
 
 
 @primitive(saves=("x", "y"))
@@ -188,7 +188,7 @@ def maximum(x: Float[Array, "..."], y: Float[Array, "..."]):
 
 @maximum.rule
 def maximum_backward(res, z_bar):
-    x_bar, y_bar = shared(z_bar, greater(res.x, res.y), equal(res.x, res.y))
+    x_bar, y_bar = shared(z_bar, greater(res.x, res.y), less(res.x, res.y), equal(res.x, res.y))
     return unbroadcast(x_bar, res.x), unbroadcast(y_bar, res.y)
 
 
@@ -200,11 +200,11 @@ def minimum(x: Float[Array, "..."], y: Float[Array, "..."]):
 
 @minimum.rule
 def minimum_backward(res, z_bar):
-    x_bar, y_bar = shared(z_bar, less(res.x, res.y), equal(res.x, res.y))
+    x_bar, y_bar = shared(z_bar, less(res.x, res.y), greater(res.x, res.y), equal(res.x, res.y))
     return unbroadcast(x_bar, res.x), unbroadcast(y_bar, res.y)
 
 
-def shared(z_bar, first, tied):
+def shared(z_bar, first, second, tied):
     """z̄ to the operand that was taken, half to each where they tie: (x̄, ȳ). Written in ops."""
-    half = mul(z_bar, 0.5)
-    return where(tied, half, where(first, z_bar, 0.0)), where(tied, half, where(first, 0.0, z_bar))
+    half = where(tied, mul(z_bar, 0.5), 0.0)
+    return where(first, z_bar, half), where(second, z_bar, half)

@@ -43,7 +43,7 @@ def keep_mask(key, first, shape: tuple[int, ...], rate: float) -> Bool[Array, "B
     if not shape:
         raise OperandError("dropout: x is a scalar; expected a leading axis of examples, for example reshape(x, shape=(1,))")
     limit = jnp.uint32(min(round((1 - rate) * 2**32), 2**32 - 1))
-    rows = jnp.arange(shape[0], dtype=jnp.uint32) + jnp.asarray(0 if first is None else first).astype(jnp.uint32)
+    rows = jnp.arange(shape[0], dtype=jnp.uint32) + (0 if first is None else first)
     return jax.vmap(lambda i: jax.random.bits(jax.random.fold_in(key, i), shape[1:], jnp.uint32) < limit)(rows)
 
 

@@ -30,10 +30,10 @@ class HeadResiduals(NamedTuple):
 
     x_bar: Float[Array, "... C"]
     weight_bar: Float[Array, "V C"]
-    losses: Float[Array, "..."]  # before their weights
+    weights_bar: Float[Array, "..."]
 
 
-@fused(saves=("weights", "out"), residuals=HeadResiduals)
+@fused(saves=(), residuals=HeadResiduals)
 def linear_softmax_cross_entropy(
     x: Float[Array, "... C"],
     weight: Float[Array, "V C"],
@@ -65,7 +65,11 @@ def linear_softmax_cross_entropy(
         weights = weights.reshape(n).astype(dtype)
         x = jnp.where((weights == 0)[:, None] & ~jnp.isfinite(x), 0, x)  # a row left out may hold anything, but 0·NaN is NaN
     judgement = judged(labels, weights, len(weight), dtype)
-    share = weighted(judgement, weights) / total(weights, n)
+    whole = n or 1
+    if weights is not None:
+        whole = jnp.sum(weights)
+        whole = jnp.where(whole == 0, 1, whole)
+    share = weighted(judgement, weights) / whole
 
     count = -(-n // (chunk or max(1, LOGITS // len(weight))))
     if count <= 1:
@@ -81,15 +85,8 @@ def linear_softmax_cross_entropy(
         weight_bar, gathered = lax.scan(step, jnp.zeros(weight.shape, dtype), parts)
         losses, x_bar = (collect(a, n) for a in gathered)
     y = jnp.sum(weighted(losses, share))
-    return y, HeadResiduals(x_bar.reshape(shape), weight_bar, (judgement * losses).reshape(shape[:-1]))
-
-
-def total(weights, n: int):
-    """Σ w, or 1 in place of 0."""
-    if weights is None:
-        return max(n, 1)
-    w = jnp.sum(weights)
-    return jnp.where(w == 0, 1, w)
+    weights_bar = (judgement * losses - y) / whole
+    return y, HeadResiduals(x_bar.reshape(shape), weight_bar, weights_bar.reshape(shape[:-1]))
 
 
 def head_chunk(weight, x, labels, share):
@@ -142,11 +139,7 @@ def collect(a, n: int):
 @linear_softmax_cross_entropy.rule
 def linear_softmax_cross_entropy_backward(res, y_bar, *, chunk):
     # y = Σ w·ℓ / Σ w is linear in what the forward found for ȳ = 1
-    x_bar, weight_bar = y_bar * res.x_bar, y_bar * res.weight_bar
-    if res.weights is None:
-        return x_bar, weight_bar, None, None
-    w = res.weights.astype(res.losses.dtype)
-    return x_bar, weight_bar, None, y_bar * (res.losses - res.out) / total(w, w.size)
+    return y_bar * res.x_bar, y_bar * res.weight_bar, None, y_bar * res.weights_bar
 
 
 @linear_softmax_cross_entropy.composite

@@ -35,7 +35,7 @@ def linear_backward(res, y_bar):
     # y = x·Wᵀ + b, row by row
     x_bar = jnp.matmul(y_bar, res.weight, precision=policy().product)
     weight_bar = jnp.matmul(as_rows(y_bar).T, as_rows(res.x), precision=policy().product)
-    return x_bar, weight_bar, None if res.bias is None else sum_rows(y_bar)
+    return x_bar, weight_bar, sum_rows(y_bar)
 
 
 def as_rows(x: Float[Array, "... D"]) -> Float[Array, "N D"]:

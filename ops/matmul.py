@@ -35,21 +35,17 @@ def matmul_backward(res, z_bar):
     if column:
         y = reshape(y, shape=(*y.shape, 1))
     if row or column:
-        batch = z_bar.shape[: z_bar.ndim - (not row) - (not column)]
+        batch = x.shape[:-2] if column else y.shape[:-2]
         z_bar = reshape(z_bar, shape=(*batch, x.shape[-2], y.shape[-1]))
     x_bar = unbroadcast(matmul(z_bar, turned(y)), x)
     if y.ndim == 2 < x.ndim:
-        x, z_bar = rows_of(x), rows_of(z_bar)
+        rows = math.prod(x.shape[:-1])
+        x, z_bar = reshape(x, shape=(rows, x.shape[-1])), reshape(z_bar, shape=(rows, z_bar.shape[-1]))
     y_bar = unbroadcast(matmul(turned(x), z_bar), y)
-    return reshape(x_bar, shape=res.x.shape) if row else x_bar, reshape(y_bar, shape=res.y.shape) if column else y_bar
+    return reshape(x_bar, shape=res.x.shape), reshape(y_bar, shape=res.y.shape)
 
 
 def turned(x):
     """Every matrix of a stack transposed. Written in ops."""
     *batch, i, j = range(x.ndim)
     return transpose(x, axes=(*batch, j, i))
-
-
-def rows_of(x):
-    """A stack of matrices as one tall matrix. Written in ops."""
-    return reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))

@@ -10,9 +10,10 @@ from ..lib.precision import accumulator
 from . import reduction
 from .arithmetic import abs, div, mul
 from .op import face, primitive
-from .reduction import Axis, reduced, restored
+from .reduction import Axis, restored
 from .rule import is_float
 from .selection import equal, where
+from .shape import axes_of
 
 
 @primitive(saves=("x", "out"))
@@ -22,7 +23,7 @@ def norm(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
     Neither 1e30 overflows in float32 nor does 1e-30 vanish: x is divided by its largest |x| first. Where y = ∞, x̄ is 0 for
     finite x and NaN for infinite ones.
     """
-    axes, _ = reduced(axis, x, "norm")
+    axes = axes_of(axis, jnp.ndim(x), "norm")
     y = length(x.astype(accumulator(x.dtype) if is_float(x) else float), axes, keepdims)
     return y.astype(x.dtype) if is_float(x) else y
 

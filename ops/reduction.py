@@ -14,16 +14,15 @@ from .arithmetic import div, exp, mul, sub
 from .identity import cast, stop_gradient
 from .op import constant, primitive
 from .rule import is_float
-from .selection import greater, isinf, where
+from .selection import equal, greater, isinf, where
 from .shape import axes_of, broadcast_to, reshape, total
 
 Axis = int | tuple[int, ...] | None
 
 
-def reduced(axis: Axis, x, op: str) -> tuple[tuple[int, ...], int]:
-    """(axes, how many values meet in each result)."""
-    axes = axes_of(axis, jnp.ndim(x), op)
-    return axes, math.prod(jnp.shape(x)[a] for a in axes)
+def met(x, axes: tuple[int, ...]) -> int:
+    """How many values meet in each result."""
+    return math.prod(jnp.shape(x)[a] for a in axes)
 
 
 def restored(y, x, axis: Axis):
@@ -35,7 +34,7 @@ def restored(y, x, axis: Axis):
 @primitive()
 def sum(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
     """y = Σ x over the axes.   x̄ = ȳ, repeated along them."""
-    return total(x, reduced(axis, x, "sum")[0], keepdims)
+    return total(x, axes_of(axis, jnp.ndim(x), "sum"), keepdims)
 
 
 @sum.rule
@@ -46,7 +45,7 @@ def sum_backward(res, y_bar, *, axis, keepdims):
 @primitive()
 def mean(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
     """y = Σ x / n over the axes, NaN where n = 0.   x̄ = ȳ/n, repeated along them."""
-    axes, _ = reduced(axis, x, "mean")
+    axes = axes_of(axis, jnp.ndim(x), "mean")
     if not is_float(x):
         return jnp.mean(x, axes, keepdims=keepdims)
     return jnp.mean(x, axes, dtype=accumulator(x.dtype), keepdims=keepdims).astype(x.dtype)
@@ -54,15 +53,15 @@ def mean(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
 
 @mean.rule
 def mean_backward(res, y_bar, *, axis, keepdims):
-    _, n = reduced(axis, res.x, "mean")
-    return (broadcast_to(restored(div(y_bar, n or 1), res.x, axis), shape=res.x.shape),)
+    n = met(res.x, axes_of(axis, res.x.ndim, "mean"))
+    return (broadcast_to(restored(div(y_bar, n), res.x, axis), shape=res.x.shape),)
 
 
 @primitive(saves=("x", "out"))
 def max(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
     """y = the largest x along the axes.   x̄ = ȳ/k at each of the k elements that equal it, else 0."""
-    axes, n = reduced(axis, x, "max")
-    if n == 0:
+    axes = axes_of(axis, jnp.ndim(x), "max")
+    if met(x, axes) == 0:
         raise OperandError(f"max over axis {axis} of shape {jnp.shape(x)}: nothing has no largest element")
     return jnp.max(x, axes, keepdims=keepdims)
 
@@ -75,8 +74,8 @@ def max_backward(res, y_bar, *, axis, keepdims):
 @primitive(saves=("x", "out"))
 def min(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
     """y = the smallest x along the axes.   x̄ = ȳ/k at each of the k elements that equal it, else 0."""
-    axes, n = reduced(axis, x, "min")
-    if n == 0:
+    axes = axes_of(axis, jnp.ndim(x), "min")
+    if met(x, axes) == 0:
         raise OperandError(f"min over axis {axis} of shape {jnp.shape(x)}: nothing has no smallest element")
     return jnp.min(x, axes, keepdims=keepdims)
 
@@ -107,7 +106,7 @@ def logsumexp(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = Fal
     The rule computes e again: exp(x − y) would lose as many digits as y has before the point. Nothing but −∞, or nothing at
     all, gives y = −∞ and x̄ = 0. With +∞ among them y = +∞, and those that are +∞ share ȳ evenly.
     """
-    axes, _ = reduced(axis, x, "logsumexp")
+    axes = axes_of(axis, jnp.ndim(x), "logsumexp")
     wide = x.astype(accumulator(x.dtype) if is_float(x) else float)
     m = jnp.max(wide, axes, keepdims=True, initial=-jnp.inf)
     m = jnp.where(jnp.isfinite(m), m, 0)
@@ -117,14 +116,14 @@ def logsumexp(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = Fal
 
 @logsumexp.rule
 def logsumexp_backward(res, y_bar, *, axis, keepdims):
-    if reduced(axis, res.x, "logsumexp")[1] == 0:
+    if res.x.size == 0:
         return (jnp.zeros(res.x.shape, res.x.dtype),)
     x = cast(res.x, dtype=accumulator(res.x.dtype).name)
-    y_bar = restored(y_bar, x, axis)
     m = stop_gradient(max(x, axis=axis, keepdims=True))  # any m gives the same y, so nothing flows through it
-    e = exp(where(isinf(m), 0.0, sub(x, m)))
-    at_infinity = where(greater(m, 0), shared(y_bar, x, m, axis), 0.0)
-    return (where(isinf(m), at_infinity, mul(y_bar, div(e, sum(e, axis=axis, keepdims=True)))),)
+    at_m = where(equal(x, m), 0.0, -math.inf)
+    e = exp(where(isinf(m), at_m, sub(x, m)))
+    share = div(e, sum(e, axis=axis, keepdims=True))
+    return (where(equal(m, -math.inf), 0.0, mul(restored(y_bar, x, axis), share)),)
 
 
 @constant
@@ -142,19 +141,19 @@ def argmin(x: Float[Array, "..."], *, axis: int | None = None, keepdims: bool = 
 @constant
 def any(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
     """Is some x not 0 along the axes? False for nothing. Untracked."""
-    return jnp.any(x, reduced(axis, x, "any")[0], keepdims=keepdims)
+    return jnp.any(x, axes_of(axis, jnp.ndim(x), "any"), keepdims=keepdims)
 
 
 @constant
 def all(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
     """Is no x 0 along the axes? True for nothing. Untracked."""
-    return jnp.all(x, reduced(axis, x, "all")[0], keepdims=keepdims)
+    return jnp.all(x, axes_of(axis, jnp.ndim(x), "all"), keepdims=keepdims)
 
 
 @constant
 def count_nonzero(x: Float[Array, "..."], *, axis: Axis = None, keepdims: bool = False):
     """How many x are not 0 along the axes; NaN is not 0. Untracked."""
-    return jnp.count_nonzero(x, reduced(axis, x, "count_nonzero")[0], keepdims=keepdims)
+    return jnp.count_nonzero(x, axes_of(axis, jnp.ndim(x), "count_nonzero"), keepdims=keepdims)
 
 
 @constant

@@ -45,6 +45,8 @@ def reshape_backward(res, y_bar, *, shape):
 @primitive()
 def transpose(x: Float[Array, "..."], *, axes: tuple[int, ...] | None = None):
     """y[i₀, i₁, …]: axis k of y is axis axes[k] of x; `None` reverses them.   x̄ = ȳ under the inverse permutation."""
+    if axes is not None and len(axes_of(axes, jnp.ndim(x), "transpose")) != jnp.ndim(x):
+        raise OperandError(f"transpose: {len(axes)} axes {axes} for an array with {jnp.ndim(x)}; name each axis once")
     return jnp.transpose(x, permutation(axes, jnp.ndim(x)))
 
 
@@ -55,12 +57,8 @@ def transpose_backward(res, y_bar, *, axes):
 
 
 def permutation(axes: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    if axes is None:
-        return tuple(reversed(range(ndim)))
-    order = axes_of(axes, ndim, "transpose")
-    if len(order) != ndim:
-        raise OperandError(f"transpose: {len(order)} axes {axes} for an array with {ndim}; name each axis once")
-    return order
+    """Which axis of x each axis of y is, none counted from the end."""
+    return tuple(reversed(range(ndim))) if axes is None else tuple(a % ndim for a in axes)
 
 
 @primitive()

@@ -10,7 +10,7 @@ from .arithmetic import div, mul, sub
 from .identity import cast
 from .norm import length
 from .op import primitive
-from .reduction import Axis, mean, reduced, restored
+from .reduction import Axis, mean, met, restored
 from .rule import is_float
 from .selection import equal, where
 from .shape import axes_of
@@ -24,14 +24,14 @@ def var(x: Float[Array, "..."], *, axis: Axis = None, correction: int | float = 
     correction: NumPy's ddof; 1 for the unbiased estimate. NaN where n ≤ correction. A constant row gives exactly 0, however far
     from 0 it is: the mean is taken of x − x₀.
     """
-    axes, n = reduced(axis, x, "var")
-    y = jnp.sum(deviations(x, axis) ** 2, axes, keepdims=keepdims) / max(n - correction, 0)
+    axes = axes_of(axis, jnp.ndim(x), "var")
+    y = jnp.sum(deviations(x, axis) ** 2, axes, keepdims=keepdims) / max(met(x, axes) - correction, 0)
     return y.astype(x.dtype) if is_float(x) else y
 
 
 @var.rule
 def var_backward(res, y_bar, *, axis, correction, keepdims):
-    _, n = reduced(axis, res.x, "var")
+    n = met(res.x, axes_of(axis, res.x.ndim, "var"))
     return (mul(restored(y_bar, res.x, axis), div(mul(2.0, deviations(res.x, axis)), max(n - correction, 0))),)
 
 
@@ -41,14 +41,14 @@ def std(x: Float[Array, "..."], *, axis: Axis = None, correction: int | float = 
 
     correction: NumPy's ddof. NaN where n ≤ correction. No d² overflows or vanishes on the way, see `norm`.
     """
-    axes, n = reduced(axis, x, "std")
-    y = length(deviations(x, axis), axes, keepdims) / math.sqrt(max(n - correction, 0))
+    axes = axes_of(axis, jnp.ndim(x), "std")
+    y = length(deviations(x, axis), axes, keepdims) / math.sqrt(max(met(x, axes) - correction, 0))
     return y.astype(x.dtype) if is_float(x) else y
 
 
 @std.rule
 def std_backward(res, y_bar, *, axis, correction, keepdims):
-    _, n = reduced(axis, res.x, "std")
+    n = met(res.x, axes_of(axis, res.x.ndim, "std"))
     # where y = 0, so is d: there d/∞ = 0 meets a cotangent of 0, and no order of derivative sees 0/0
     y, y_bar = restored(res.out, res.x, axis), restored(y_bar, res.x, axis)
     nought = equal(y, 0)

@@ -7,6 +7,7 @@ from ..arithmetic import add, div, exp, log, maximum, minimum, mul, neg, pow_con
 from .case import Case, Edge, normal
 
 INF, NAN = np.inf, np.nan
+TENTH = float(np.float16(0.1))
 
 PAIRS = {  # how two operands can meet
     "scalars": ((), ()),
@@ -92,6 +93,10 @@ EDGES = [
     Edge(power, "at base 0", ([0.0, 2.0], [1.0, 1.0]), [1.0, 1.0], ([1.0, 1.0], [0.0, 2 * np.log(2)]), [0.0, 2.0]),
     Edge(power, "a negative base has a right slope", ([-2.0], [2.0]), [1.0], ([-4.0], [NAN]), [4.0]),
     Edge(power, "0 ** 0", ([0.0], [0.0]), [1.0], ([0.0], [0.0]), [1.0]),
+    Edge(power, "0 ** −1", ([0.0], [-1.0]), [1.0], ([-INF], [-INF]), [INF]),
+    Edge(power, "to 0 it is flat", ([2.0, -2.0], [0.0, 0.0]), [1.0, 1.0], ([0.0, 0.0], [np.log(2), NAN]), [1.0, 1.0]),
+    Edge(power, "a narrow exponent is not rounded again", ([2.0], np.array([TENTH], np.float16)), [1.0],
+         ([TENTH * 2 ** (TENTH - 1)], None), [2**TENTH]),
     Edge(exp, "at both ends", ([-INF, 0.0, INF],), [2.0, 2.0, 2.0], ([0.0, 2.0, INF],), [0.0, 1.0, INF]),
     Edge(log, "at 0 and ∞", ([0.0, INF],), [2.0, 2.0], ([INF, 0.0],), [-INF, INF]),
     Edge(sqrt, "at 0 the slope is infinite", ([0.0, 4.0, INF],), [2.0, 2.0, 2.0], ([INF, 0.5, 0.0],), [0.0, 2.0, INF]),

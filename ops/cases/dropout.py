@@ -21,6 +21,8 @@ CASES = [
     Case(dropout, "later rows", keyed(4, 5, first=1000), {"rate": 0.3}),
     Case(dropout, "rate 0", keyed(2, 3), {"rate": 0.0}),
     Case(dropout, "rate 0, no key", lambda rng: (rng.normal(size=(2, 3)), None), {"rate": 0.0}),
+    Case(dropout, "rate 1, no key", lambda rng: (rng.normal(size=(2, 3)), None), {"rate": 1.0}),
+    Case(dropout, "a rate too small to drop anything", keyed(2, 3), {"rate": 1e-12}),
     Case(dropout, "no rows", keyed(0, 3), {"rate": 0.3}),
 ]
 

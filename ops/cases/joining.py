@@ -6,6 +6,7 @@ from .case import Case, normal
 CASES = [
     Case(concatenate, "rows", normal((2, 3), (1, 3), (0, 3))),
     Case(concatenate, "last axis", normal((2, 3), (2, 1)), {"axis": -1}),
+    Case(concatenate, "middle axis", normal((2, 1, 3), (2, 2, 3)), {"axis": 1}),
     Case(concatenate, "one", normal((4,))),
     Case(concatenate, "with integers", lambda rng: (rng.normal(size=2), rng.integers(0, 5, size=3))),
     Case(split, "rows", normal((5, 2)), {"sizes": (2, 0, 3)}),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pullback.autograd import graph
+from pullback.autograd.differences import FAST
 from pullback.ops import op as machinery
 from pullback.ops import rule
 
@@ -31,7 +32,7 @@ def gap_fixture():
 @pytest.fixture(scope="session")
 def jit():
     """jax.jit without XLA's late optimisations, which cost more in a test than they save."""
-    return functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True})
+    return functools.partial(jax.jit, compiler_options=FAST)
 
 
 @pytest.fixture

@@ -92,10 +92,14 @@ def test_ten_thousand_steps_are_one_trace_in_flat_memory():
 
     x = X
     w, _, objects, kilobytes = run(W + 0, 0, 2_000)
-    w, health, objects_after, kilobytes_after = run(w, 2_000, 10_000)
+    growth = []
+    for first in range(2_000, 10_000, 2_000):
+        w, health, objects_after, kilobytes_after = run(w, first, first + 2_000)
+        growth.append(kilobytes_after - kilobytes)
+        kilobytes = kilobytes_after
     assert train.traces == 1
     assert abs(objects_after - objects) < 100
-    assert kilobytes_after - kilobytes < 2_000  # 256 bytes a step would show
+    assert min(growth) < 500  # 256 bytes a step would show each time; what malloc does once in a process with a past shows once
     assert np.isfinite(w).all() and set(health) == {"layer/tanh"}
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from pullback.experiments import check, checking
+from pullback.experiments import check, checking, pool
 from pullback.experiments.checking import Judged, judge, looks, telling
 from pullback.experiments.cli import main
 from pullback.experiments.remainder import remainders
@@ -151,6 +151,16 @@ def test_a_file_that_cannot_be_used_is_one_line(target, text, mine, capsys):
     assert main(["check", target(mine)]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and text in err
+
+
+@pytest.mark.parametrize("last_line", ["while True: pass", "raise SystemExit(0)"])
+def test_a_file_that_never_ends_or_ends_everything_is_one_line(last_line, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(checking, "IMPORT", 1.0)
+    monkeypatch.setattr(pool, "STARTUP", 15.0)
+    (tmp_path / "mine.py").write_text(last_line)
+    assert main(["check", f"{tmp_path / 'mine.py'}:op"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "mine.py did not come to its end" in err
 
 
 def test_the_cases_that_say_most_differ_in_their_statics():

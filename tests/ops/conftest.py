@@ -4,6 +4,7 @@ A case is run as an engine would run it: `Op.evaluate` forward, then the rule's 
 perturbed. Everything here works in float64, inside `with jax.enable_x64(True)`.
 """
 
+import functools
 from types import SimpleNamespace
 
 import jax
@@ -11,6 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pullback as pb
+from pullback import ops
+from pullback.autograd.differences import FAST
 from pullback.ops import op as machinery
 from pullback.ops import rule
 from pullback.ops.rule import is_float
@@ -127,6 +131,70 @@ def extrapolated(f):
             best, bar = finer[k], errors[k]
         slopes = finer
     return best, bar
+
+
+# A drawn example -------------------------------------------------------------------------------------------------------------
+
+# In the last place of the largest element; half precision is rounded once or twice, for it is computed in float32.
+UNITS = {"float64": 64, "float32": 64, "bfloat16": 8, "float16": 8}
+
+quickly_built = functools.partial(jax.jit, compiler_options=FAST)
+
+
+@functools.cache
+def programs(op, statics: tuple, theirs):
+    """(ours: values and cotangents, JAX's cotangents) for an op with its statics; operands are the floats, then those that stay."""
+    f = functools.partial(op, **dict(statics))
+    theirs = functools.partial(theirs, **dict(statics))
+
+    def ours(xs, rest, y_bar):
+        y, pullback = pb.vjp(lambda *xs: f(*xs, *rest), *xs)
+        return y, pullback(y_bar.astype(y.dtype))
+
+    return quickly_built(ours), quickly_built(lambda xs, rest, y_bar: jax.vjp(lambda *xs: theirs(*xs, *rest), *xs)[1](y_bar))
+
+
+def compared(op, numpy, theirs, drawn, dtype: str, seed: int, rest=(), size=0.0, **statics) -> None:
+    """An op's values against NumPy's and its cotangents against jax.vjp, both in float64 on operands rounded to `dtype`.
+
+    op: a function, or the name of one in pullback.ops; drawn: its operands that have a cotangent; rest: those after them.
+    size: of the terms, where they may cancel: what is left is then held to the rounding of these.
+    """
+    op = getattr(ops, op) if isinstance(op, str) else op
+    name = op.__name__
+    xs = [jnp.asarray(x, dtype) for x in drawn]
+    wide = [np.asarray(x, np.float64) for x in xs]
+    right = numpy(*wide, *rest, **statics)
+    y_bar = jnp.asarray(np.random.default_rng(seed).normal(size=np.shape(right)), dtype)
+    ours, oracle = programs(op, tuple(sorted(statics.items())), theirs)
+    rest = tuple(map(jnp.asarray, rest))
+    y, x_bars = ours(tuple(xs), rest, y_bar)
+    closely(y, right, dtype, size, f"{name} of {dtype}")
+    due = oracle(tuple(map(jnp.asarray, wide)), rest, y_bar.astype("float64"))
+    for i, (x, x_bar, right) in enumerate(zip(xs, x_bars, due, strict=True)):
+        assert x_bar.dtype == x.dtype and x_bar.shape == x.shape
+        closely(x_bar, right, dtype, size, f"cotangent {i} of {name} in {dtype}")
+
+
+def closely(came, due, dtype: str, size: float, what: str) -> None:
+    due = np.asarray(due, np.float64)
+    assert came.shape == due.shape, what
+    unit = float(jnp.finfo(dtype).eps) * max(1e-30, np.max(np.abs(due), initial=size))
+    off = np.max(np.abs(np.asarray(came, np.float64) - due), initial=0.0)
+    assert off <= UNITS[dtype] * unit, f"{what}: {off / unit:.0f} units off"
+
+
+@pytest.fixture(scope="session")
+def compare():
+    return compared
+
+
+@pytest.fixture(scope="module")
+def x64_drawn():
+    with jax.enable_x64(True):
+        yield
+    programs.cache_clear()  # hundreds of compiled programs that nobody asks for again
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

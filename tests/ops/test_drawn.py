@@ -14,22 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import pullback as pb
-from pullback import ops
-
-pytestmark = pytest.mark.usefixtures("x64_module")
+pytestmark = pytest.mark.usefixtures("x64_drawn")
 
 SHAPES = [(), (1,), (3,), (0,), (2, 3), (2, 1), (1, 3), (4, 2, 3), (2, 0, 3)]
 PAIRS = [(a, b) for a in SHAPES for b in SHAPES if all(m == n or 1 in (m, n) for m, n in zip(a[::-1], b[::-1]))]
 DTYPES = ["float64", "float32", "bfloat16", "float16"]
-
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True})
-
-
-@pytest.fixture(scope="module")
-def x64_module():
-    with jax.enable_x64(True):
-        yield
 
 
 def positive(rng, shape):
@@ -112,52 +101,18 @@ ALONG = {  # one axis
 }
 
 
-@functools.cache
-def programs(name: str, statics: tuple, theirs):
-    """(ours: values and cotangents, JAX's cotangents) for one op with its statics."""
-    f = functools.partial(getattr(ops, name), **dict(statics))
-
-    def ours(xs, y_bar):
-        y, pullback = pb.vjp(f, *xs)
-        return y, pullback(y_bar)
-
-    return jit(ours), jit(lambda xs, y_bar: jax.vjp(functools.partial(theirs, **dict(statics)), *xs)[1](y_bar))
-
-
-def compare(name: str, numpy, theirs, drawn: list[np.ndarray], dtype: str, seed: int, **statics) -> None:
-    xs = [jnp.asarray(x, dtype) for x in drawn]
-    wide = [np.asarray(x, np.float64) for x in xs]
-    right = numpy(*wide, **statics)
-    y_bar = jnp.asarray(np.random.default_rng(seed).normal(size=np.shape(right)), dtype)
-    ours, oracle = programs(name, tuple(sorted(statics.items())), theirs)
-    y, x_bars = ours(tuple(xs), y_bar)
-    close(y, right, dtype, f"{name} of {dtype}")
-    for i, (x, x_bar, due) in enumerate(zip(xs, x_bars, oracle(tuple(map(jnp.asarray, wide)), y_bar.astype("float64")))):
-        assert x_bar.dtype == x.dtype and x_bar.shape == x.shape
-        close(x_bar, due, dtype, f"cotangent {i} of {name} in {dtype}")
-
-
-def close(came, due, dtype: str, what: str) -> None:
-    """Within 2⁶ units in the last place of the largest element: a rule in a narrow dtype rounds at each of its steps."""
-    due = np.asarray(due, np.float64)
-    assert came.shape == due.shape, what
-    unit = float(jnp.finfo(dtype).eps) * max(1e-30, np.max(np.abs(due), initial=0.0))
-    off = np.max(np.abs(np.asarray(came, np.float64) - due), initial=0.0)
-    assert off <= 64 * unit, f"{what}: {off / unit:.0f} units off"
-
-
 seeds = st.integers(0, 2**16)
 dtypes = st.sampled_from(DTYPES)
 
 
 @given(st.sampled_from(sorted(UNARY)), st.sampled_from(SHAPES), dtypes, seeds)
-def test_of_one_operand(name, shape, dtype, seed):
+def test_of_one_operand(compare, name, shape, dtype, seed):
     numpy, theirs, draw = UNARY[name]
     compare(name, numpy, theirs, [draw(np.random.default_rng(seed), shape)], dtype, seed)
 
 
 @given(st.sampled_from(sorted(BINARY)), st.sampled_from(PAIRS), dtypes, seeds)
-def test_of_two_operands_that_broadcast(name, shapes, dtype, seed):
+def test_of_two_operands_that_broadcast(compare, name, shapes, dtype, seed):
     numpy, theirs, draw = BINARY[name]
     rng = np.random.default_rng(seed)
     compare(name, numpy, theirs, [draw(rng, shape) for shape in shapes], dtype, seed)
@@ -176,7 +131,7 @@ def axes_of(draw):
 
 
 @given(st.sampled_from(sorted(REDUCTIONS)), axes_of(), st.booleans(), dtypes, seeds)
-def test_reductions(name, where, keepdims, dtype, seed):
+def test_reductions(compare, name, where, keepdims, dtype, seed):
     numpy, theirs = REDUCTIONS[name]
     shape, axis = where
     x = np.random.default_rng(seed).permutation(np.linspace(0.5, 2.5, max(1, math.prod(shape))))[: math.prod(shape)].reshape(shape)
@@ -187,7 +142,7 @@ def test_reductions(name, where, keepdims, dtype, seed):
 
 
 @given(st.sampled_from(sorted(ALONG)), st.sampled_from([s for s in SHAPES if s]), st.data(), dtypes, seeds)
-def test_along_an_axis(name, shape, data, dtype, seed):
+def test_along_an_axis(compare, name, shape, data, dtype, seed):
     numpy, theirs = ALONG[name]
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     if not shape[axis] and "softmax" in name:
@@ -198,7 +153,7 @@ def test_along_an_axis(name, shape, data, dtype, seed):
 
 
 @given(st.sampled_from([s for s in SHAPES if len(s) > 1]), st.data(), dtypes, seeds)
-def test_layout(shape, data, dtype, seed):
+def test_layout(compare, shape, data, dtype, seed):
     """Entries move and none changes."""
     axes = tuple(data.draw(st.permutations(range(len(shape)))))
     k = data.draw(st.integers(-3, 3))
@@ -222,7 +177,7 @@ def test_layout(shape, data, dtype, seed):
 
 
 @given(st.sampled_from([(3, 4), (1, 1), (2, 1), (0, 3), (2, 0)]), st.sampled_from(["", "2", "4"]), st.booleans(), dtypes, seeds)
-def test_products(rows_and_columns, stack, vector, dtype, seed):
+def test_products(compare, rows_and_columns, stack, vector, dtype, seed):
     rng, (m, k) = np.random.default_rng(seed), rows_and_columns
     batch = (int(stack),) if stack else ()
     x, y = rng.normal(size=(*batch, m, k)), rng.normal(size=(k,) if vector else (k, 2))

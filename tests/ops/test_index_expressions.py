@@ -13,13 +13,14 @@ from hypothesis.extra import numpy as of
 
 import pullback as pb
 from pullback import ops
+from pullback.autograd.differences import FAST
 from pullback.lib.errors import PullbackError
 
 SHAPES = [(4,), (0,), (3, 4), (2, 3, 4), (2, 0, 3)]  # few of each, so that programs are shared
 SLICES = [slice(None), slice(1, None), slice(-1, None, -2), slice(2, 1), slice(None, 2)]
 IDS_SHAPES = [(), (2,), (1,), (3, 2), (3, 1)]  # any of these broadcast
 
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True})
+jit = functools.partial(jax.jit, compiler_options=FAST)
 
 
 def entries(sizes: tuple[int, ...]):
