@@ -5,6 +5,7 @@ perturbed. Everything here works in float64, inside `with jax.enable_x64(True)`.
 """
 
 import functools
+import itertools
 from types import SimpleNamespace
 
 import jax
@@ -135,8 +136,8 @@ def extrapolated(f):
 
 # A drawn example -------------------------------------------------------------------------------------------------------------
 
-# In the last place of the largest element; half precision is rounded once or twice, for it is computed in float32.
-UNITS = {"float64": 64, "float32": 64, "bfloat16": 8, "float16": 8}
+UNITS = 64  # in the last place of the largest element: a rule in a narrow dtype rounds at each of its steps
+FEW = 8  # for half precision in ops that compute in float32 and round once or twice
 
 quickly_built = functools.partial(jax.jit, compiler_options=FAST)
 
@@ -154,14 +155,15 @@ def programs(op, statics: tuple, theirs):
     return quickly_built(ours), quickly_built(lambda xs, rest, y_bar: jax.vjp(lambda *xs: theirs(*xs, *rest), *xs)[1](y_bar))
 
 
-def compared(op, numpy, theirs, drawn, dtype: str, seed: int, rest=(), size=0.0, **statics) -> None:
+def compared(op, numpy, theirs, drawn, dtype: str, seed: int, rest=(), size=0.0, half=UNITS, **statics) -> None:
     """An op's values against NumPy's and its cotangents against jax.vjp, both in float64 on operands rounded to `dtype`.
 
     op: a function, or the name of one in pullback.ops; drawn: its operands that have a cotangent; rest: those after them.
-    size: of the terms, where they may cancel: what is left is then held to the rounding of these.
+    size: of the terms, where they may cancel: what is left is then held to the rounding of these. half: units in half precision.
     """
+    forgetting()
     op = getattr(ops, op) if isinstance(op, str) else op
-    name = op.__name__
+    name, units = op.__name__, half if dtype in ("bfloat16", "float16") else UNITS
     xs = [jnp.asarray(x, dtype) for x in drawn]
     wide = [np.asarray(x, np.float64) for x in xs]
     right = numpy(*wide, *rest, **statics)
@@ -169,24 +171,44 @@ def compared(op, numpy, theirs, drawn, dtype: str, seed: int, rest=(), size=0.0,
     ours, oracle = programs(op, tuple(sorted(statics.items())), theirs)
     rest = tuple(map(jnp.asarray, rest))
     y, x_bars = ours(tuple(xs), rest, y_bar)
-    closely(y, right, dtype, size, f"{name} of {dtype}")
+    closely(y, right, dtype, size, units, f"{name} of {dtype}")
     due = oracle(tuple(map(jnp.asarray, wide)), rest, y_bar.astype("float64"))
     for i, (x, x_bar, right) in enumerate(zip(xs, x_bars, due, strict=True)):
         assert x_bar.dtype == x.dtype and x_bar.shape == x.shape
-        closely(x_bar, right, dtype, size, f"cotangent {i} of {name} in {dtype}")
+        closely(x_bar, right, dtype, size, units, f"cotangent {i} of {name} in {dtype}")
 
 
-def closely(came, due, dtype: str, size: float, what: str) -> None:
+def closely(came, due, dtype: str, size: float, units: int, what: str) -> None:
     due = np.asarray(due, np.float64)
     assert came.shape == due.shape, what
     unit = float(jnp.finfo(dtype).eps) * max(1e-30, np.max(np.abs(due), initial=size))
     off = np.max(np.abs(np.asarray(came, np.float64) - due), initial=0.0)
-    assert off <= UNITS[dtype] * unit, f"{what}: {off / unit:.0f} units off"
+    assert off <= units * unit, f"{what}: {off / unit:.0f} units off"
+
+
+examples = itertools.count(1)
+
+
+def forgetting() -> None:
+    """Once in a thousand examples, let go of the programs that they made: ten thousand would fill the memory."""
+    if next(examples) % 1000 == 0:
+        programs.cache_clear()
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
 def compare():
     return compared
+
+
+@pytest.fixture(scope="session")
+def compare_closely():
+    return functools.partial(compared, half=FEW)
+
+
+@pytest.fixture(scope="session")
+def forget():
+    return forgetting
 
 
 @pytest.fixture(scope="module")

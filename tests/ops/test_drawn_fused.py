@@ -66,12 +66,12 @@ PAIRED = {  # ours: the formula for NumPy and JAX, whether the targets are share
 
 
 @given(st.sampled_from(sorted(PAIRED)), st.sampled_from(SHAPES), st.booleans(), reductions, dtypes, seeds)
-def test_losses_of_pairs(compare, name, shape, third, reduction, dtype, seed):
+def test_losses_of_pairs(compare_closely, name, shape, third, reduction, dtype, seed):
     rng, ((numpy, theirs), shares) = np.random.default_rng(seed), PAIRED[name]
     drawn = [rng.normal(size=shape), rng.uniform(0.1, 0.9, shape) if shares else 2 * rng.normal(size=shape)]
     if third and name == "sigmoid_binary_cross_entropy":
         drawn.append(rng.uniform(0.5, 2, shape[-1:]))
-    compare(name, numpy, theirs, drawn, dtype, seed, reduction=reduction)
+    compare_closely(name, numpy, theirs, drawn, dtype, seed, reduction=reduction)
 
 
 # Losses of rows and labels
@@ -108,14 +108,14 @@ SETTINGS = [  # ignored label, smoothing, z-loss, weights, class weights
 
 
 @given(st.sampled_from(SETTINGS), st.sampled_from([(), (1,), (3,), (2, 4)]), st.sampled_from([1, 3, 5]), reductions, dtypes, seeds)
-def test_cross_entropy(compare, setting, rows, classes, reduction, dtype, seed):
+def test_cross_entropy(compare_closely, setting, rows, classes, reduction, dtype, seed):
     ignored, smoothing, z_loss, weighted, by_class = setting
     rng = np.random.default_rng(seed)
     drawn = [rng.normal(size=(*rows, classes))]
     drawn += [rng.uniform(0.5, 2, rows)] * weighted + [rng.uniform(0.5, 2, classes)] * by_class
     statics = {"ignore_index": ignored, "label_smoothing": smoothing, "z_loss": z_loss, "reduction": reduction}
     labels = np.asarray(rng.integers(0, classes, rows))
-    compare(our_cross_entropy, *CROSS_ENTROPY, drawn, dtype, seed, (labels,), 1.0, weighted=weighted, by_class=by_class, **statics)
+    compare_closely(our_cross_entropy, *CROSS_ENTROPY, drawn, dtype, seed, (labels,), 1.0, weighted=weighted, by_class=by_class, **statics)
 
 
 def likelihood(xp, p, labels, *, reduction):
@@ -126,11 +126,11 @@ LIKELIHOOD = both(likelihood)
 
 
 @given(st.sampled_from([(), (1,), (3,), (2, 4)]), st.sampled_from([1, 3]), reductions, dtypes, seeds)
-def test_likelihood(compare, rows, classes, reduction, dtype, seed):
+def test_likelihood(compare_closely, rows, classes, reduction, dtype, seed):
     rng = np.random.default_rng(seed)
     labels = np.asarray(rng.integers(0, classes, rows))
     p = rng.uniform(0.1, 1, (*rows, classes))
-    compare("nll_of_probabilities", *LIKELIHOOD, [p], dtype, seed, (labels,), reduction=reduction)
+    compare_closely("nll_of_probabilities", *LIKELIHOOD, [p], dtype, seed, (labels,), reduction=reduction)
 
 
 def head(xp, x, weight, *rest, chunk):
@@ -150,10 +150,10 @@ HEAD = both(head)
 
 
 @given(st.sampled_from([(1,), (5,), (2, 3)]), st.booleans(), st.sampled_from([None, 1, 2, 7]), dtypes, seeds)
-def test_head(compare, rows, weighted, chunk, dtype, seed):
+def test_head(compare_closely, rows, weighted, chunk, dtype, seed):
     rng = np.random.default_rng(seed)
     drawn = [rng.normal(size=(*rows, 3)), rng.normal(size=(4, 3)), *[rng.uniform(0.5, 2, rows)] * weighted]
-    compare(our_head, *HEAD, drawn, dtype, seed, (np.asarray(rng.integers(0, 4, rows)),), 1.0, chunk=chunk)
+    compare_closely(our_head, *HEAD, drawn, dtype, seed, (np.asarray(rng.integers(0, 4, rows)),), 1.0, chunk=chunk)
 
 
 # Norms and maps
@@ -187,23 +187,23 @@ LINEAR, SWIGLU = both(affine), both(swish_gated)
 
 
 @given(st.sampled_from(sorted(NORMS)), st.sampled_from([(1, 4), (3, 4), (2, 3, 4)]), st.integers(0, 2), st.data(), dtypes, seeds)
-def test_norms(compare, name, shape, count, data, dtype, seed):
+def test_norms(compare_closely, name, shape, count, data, dtype, seed):
     rng = np.random.default_rng(seed)
     drawn = [rng.normal(size=shape) + 1, rng.normal(size=4), rng.normal(size=4)][: 1 + min(count, 1 if name == "rms_norm" else 2)]
     statics = {"groups": data.draw(st.sampled_from([1, 2]))} if name == "group_norm" else {}
-    compare(name, *NORMS[name], drawn, dtype, seed, size=1.0, eps=data.draw(st.sampled_from([1e-5, 0.1])), **statics)
+    compare_closely(name, *NORMS[name], drawn, dtype, seed, size=1.0, eps=data.draw(st.sampled_from([1e-5, 0.1])), **statics)
 
 
 @given(st.sampled_from([(3,), (1, 3), (5, 3), (0, 3), (2, 4, 3)]), st.booleans(), dtypes, seeds)
-def test_linear(compare, shape, bias, dtype, seed):
+def test_linear(compare_closely, shape, bias, dtype, seed):
     rng = np.random.default_rng(seed)
-    compare("linear", *LINEAR, [rng.normal(size=shape), rng.normal(size=(2, 3)), *[rng.normal(size=2)] * bias], dtype, seed)
+    compare_closely("linear", *LINEAR, [rng.normal(size=shape), rng.normal(size=(2, 3)), *[rng.normal(size=2)] * bias], dtype, seed)
 
 
 @given(st.sampled_from([*SHAPES, (0, 3)]), dtypes, seeds)
-def test_swiglu(compare, shape, dtype, seed):
+def test_swiglu(compare_closely, shape, dtype, seed):
     rng = np.random.default_rng(seed)
-    compare("swiglu", *SWIGLU, [2 * rng.normal(size=shape), rng.normal(size=shape)], dtype, seed)
+    compare_closely("swiglu", *SWIGLU, [2 * rng.normal(size=shape), rng.normal(size=shape)], dtype, seed)
 
 
 # Attention and rotary
@@ -236,12 +236,12 @@ CONFIGURATIONS = [  # (B, T, S, H, G, K, J), causal, query_offset, window, block
 
 
 @given(st.sampled_from(CONFIGURATIONS), st.sampled_from([None, "keys", "whole"]), dtypes, seeds)
-def test_attention(compare, configuration, masked, dtype, seed):
+def test_attention(compare_closely, configuration, masked, dtype, seed):
     (b, t, s, h, g, width, out), causal, offset, window, block = configuration
     rng = np.random.default_rng(seed)
     mask = () if masked is None else (rng.random((b, h, t, s) if masked == "whole" else (b, 1, 1, s)) < 0.7,)
     drawn = [rng.normal(size=(b, t, h, width)), rng.normal(size=(b, s, g, width)), rng.normal(size=(b, s, g, out))]
-    compare("attention", *ATTENTION, drawn, dtype, seed, mask, 1.0, causal=causal, query_offset=offset, window=window, block=block)
+    compare_closely("attention", *ATTENTION, drawn, dtype, seed, mask, 1.0, causal=causal, query_offset=offset, window=window, block=block)
 
 
 def turning(xp, x, positions, *, offset, base, pairs):
@@ -257,10 +257,10 @@ ROTARY = both(turning)
 
 
 @given(st.sampled_from([(3, 1, 2), (2, 3, 2, 4), (1, 1, 6)]), st.sampled_from(["halves", "interleaved"]), st.integers(0, 3), dtypes, seeds)
-def test_rotary(compare, shape, pairs, offset, dtype, seed):
+def test_rotary(compare_closely, shape, pairs, offset, dtype, seed):
     rng = np.random.default_rng(seed)
     positions = rng.integers(0, 8, shape[:-2])  # small: an angle in float32 has as many digits as are left after its turns
-    compare("rotary", *ROTARY, [rng.normal(size=shape)], dtype, seed, (positions,), offset=offset, base=100.0, pairs=pairs)
+    compare_closely("rotary", *ROTARY, [rng.normal(size=shape)], dtype, seed, (positions,), offset=offset, base=100.0, pairs=pairs)
 
 
 # Linear algebra
