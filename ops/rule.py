@@ -110,6 +110,8 @@ class Rule:
             raise RuleError(f"{where} gave a {type(bar).__name__} for operand {i}; expected an array of shape {tuple(x.shape)}")
         if tuple(bar.shape) != tuple(x.shape):
             raise RuleError(f"{where} gave shape {tuple(bar.shape)} for operand {i} of shape {tuple(x.shape)}; did the rule forget sum_to?")
+        if not is_float(bar):
+            raise RuleError(f"{where} gave {bar.dtype} for operand {i}; expected floats, of any width: they are cast to {x.dtype}")
         return bar if bar.dtype == x.dtype else bar.astype(x.dtype)
 
     def program(self, mask: tuple[bool, ...]) -> Callable:

@@ -100,6 +100,7 @@ FORMS = {
     "wrong shape": (lambda res, z_bar: (z_bar, z_bar), "did the rule forget sum_to?"),
     "None": (lambda res, z_bar: (z_bar, None), "gave None for operand 1"),
     "a number": (lambda res, z_bar: (z_bar, 0.0), "gave a float for operand 1"),
+    "integers": (lambda res, z_bar: (z_bar, (z_bar > 0).sum(0)), "for operand 1; expected floats"),
 }
 
 
