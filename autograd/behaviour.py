@@ -12,7 +12,7 @@ from ..ops.rule import Rule
 from . import differences
 from .checks import Seen
 from .differences import FAST
-from .lines import CLOSE, Line, against_bars, compared, element
+from .lines import CLOSE, Line, against_bars, compared, element, first_line
 from .point import OpPoint
 from .random import keys
 from .rules import rules
@@ -86,8 +86,9 @@ def second_order(point: OpPoint, rule: Rule) -> Line:
         if rule.contract == "exact":
             return Line("order 2", "failed", str(error))
         return Line("order 2", "noted", f"first order only: {error}")
-    except PullbackError as error:
-        return Line("order 2", "failed", str(error))
+    except Exception as error:  # a composite or a rule of a user may raise anything
+        text = str(error) if isinstance(error, PullbackError) else f"raised {type(error).__name__}: {first_line(error)}"
+        return Line("order 2", "failed", text)
     slope, bar = differences.along(lambda both: point.pull(rule, both[:n], both[n:]), both, us, along)
     where = ["the operands, direction 0", "the operands, direction 1", "ȳ, direction 0", "ȳ, direction 1"]
     return against_bars("order 2", np.asarray(slopes), slope, bar, where)
@@ -95,7 +96,7 @@ def second_order(point: OpPoint, rule: Rule) -> Line:
 
 def precision(point: OpPoint, rule: Rule) -> Iterator[Line]:
     """The rule in a narrow dtype against itself in float64 on the same rounded operands, in units of the last place."""
-    run = jax.jit(lambda xs, bars: point.pull(rule, xs, bars), compiler_options=FAST)
+    run = jax.jit(lambda xs, bars: point.both(rule, xs, bars), compiler_options=FAST)
     for name in ("float32", "bfloat16", "float16"):
         xs, y_bars = (tuple(x.astype(name) for x in arrays) for arrays in (point.xs, point.y_bars))
         if all(np.isfinite(np.asarray(x, np.float64)).all() for x in (*xs, *y_bars)):
@@ -112,7 +113,11 @@ def in_dtype(name: str, point: OpPoint, run: Callable, xs: Sequence, y_bars: Seq
     def shaken() -> list[tuple]:
         return [tuple(x * (1 + eps / 2 * s) for x, s in zip(arrays, differences.coins(point.rng, arrays))) for arrays in wide]
 
-    found, right, moved = run(xs, y_bars), run(*wide), [run(*shaken()) for _ in range(4)]
+    (ys, right), (_, found), moved = run(*wide), run(xs, y_bars), [run(*shaken())[1] for _ in range(4)]
+    if not all(np.isfinite(np.asarray(v)).all() for v in right):
+        return Line(name, "not asked", "the cotangent is not finite at the rounded operands")
+    if any(np.any(np.isfinite(v) & (np.abs(v) > float(jnp.finfo(name).max))) for v in map(np.asarray, (*ys, *right))):
+        return Line(name, "not asked", "the output or a cotangent overflows in this dtype")
     worst = Line(name, "held", "no element", 0.0, ROUNDED[name])
     for i, (narrow, exact) in enumerate(zip(found, right)):
         if not exact.size:
@@ -157,11 +162,10 @@ def mean(point: OpPoint, rule: Rule, draws: int = 400) -> Line:
         return jnp.stack([sum(jnp.vdot(u, x_bar - right) for u, x_bar, right in zip(us, x_bars, exact)) for us in looks])
 
     off = np.asarray(jax.jit(lambda: jax.lax.map(draw, jnp.arange(draws)))())
-    spread = off.std(axis=0, ddof=1) / np.sqrt(draws)
+    sizes = [sum(float(jnp.sum(jnp.abs(u * right))) for u, right in zip(us, exact)) for us in looks]
+    spread = np.maximum(off.std(axis=0, ddof=1) / np.sqrt(draws), 1e-12 * np.array(sizes))  # what is drawn may be nothing but rounding
     if not np.isfinite(off).all():
         return Line("mean", "failed", "a draw is not finite")
-    if not spread.any():
-        return Line("mean", "failed" if np.abs(off).max() > 0 else "held", "every draw is the same")
     z = float(np.max(np.abs(off.mean(axis=0)) / np.maximum(spread, 1e-300)))
     p = min(1.0, len(looks) * math.erfc(z / math.sqrt(2)))
     text = f"mean of {draws} draws, {z:.2f} standard errors off at most in {len(looks)} directions: p = {p:.2g} (limit {UNLIKELY:g})"

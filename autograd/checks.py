@@ -43,7 +43,10 @@ def look(point: OpPoint, rule: Rule) -> Seen:
         ys = tuple(v for v in (y if point.many else (y,)) if is_float(v))
         return ys, jax.lax.map(lambda row: pull(row[1]), (jnp.arange(4), rows))  # a number, for an op may have no output
 
-    ys, x_bars = jax.jit(program, compiler_options=FAST)(point.xs, point.y_bars, point.like(point.ys))
+    run, u_bars = jax.jit(program, compiler_options=FAST), point.like(point.ys)
+    ys, x_bars = run(point.xs, point.y_bars, u_bars)
+    if point.without_infinities(ys):
+        ys, x_bars = run(point.xs, point.y_bars, u_bars)
     return Seen(ys, *(tuple(bar[k] for bar in x_bars) for k in range(4)))
 
 
@@ -89,9 +92,15 @@ def linear(point: Point, seen: Seen) -> Iterator[Line]:
 
 def composite(point: OpPoint, seen: Seen) -> Line:
     """Forward and pullback against those of the composite."""
-    if point.by_composite is None:
+    try:
+        found = point.by_composite
+    except Exception as error:  # whatever a user's composite raises
+        return Line("composite", "failed", f"the composite raised {type(error).__name__}: {first_line(error)}")
+    if found is None:
         return Line("composite", "not asked", "the op has no composite")
-    ys, x_bars = point.by_composite
+    ys, x_bars = found
+    if len(ys) != len(seen.ys):
+        return Line("composite", "failed", f"the composite gives {len(ys)} float outputs, the op {len(seen.ys)}")
     forward = compared("composite", [f"output {i}" for i in range(len(ys))], seen.ys, ys, "y against the composite's")
     backward = compared("composite", point.names, seen.x_bars, x_bars, "x̄ against the pulled-back composite")
     return forward if forward.outcome == "failed" else backward
@@ -102,10 +111,9 @@ def directions(point: Point, x_bars: Sequence) -> Line:
     if not sum(x.size for x in point.xs):
         return Line("directions", "not asked", "no element to move")
     slope, bar = point.slopes
-    with np.errstate(all="ignore"):  # a rule may give NaN
-        claimed = sum(
-            np.tensordot(v.reshape(len(v), -1), np.ravel(np.asarray(x_bar, np.float64)), 1) for v, x_bar in zip(point.directions, x_bars)
-        )
+    claimed = sum(
+        np.tensordot(v.reshape(len(v), -1), np.ravel(np.asarray(x_bar, np.float64)), 1) for v, x_bar in zip(point.directions, x_bars)
+    )
     return against_bars("directions", claimed, slope, bar, [f"direction {i}" for i in range(len(slope))])
 
 

@@ -84,9 +84,9 @@ def moved(f: Callable) -> Callable:
 
         def phi(v, t):
             there = f(tuple(x + t * one for x, one in zip(xs, v)))
-            return sum(jnp.sum((y - y0) * bar) for y, y0, bar in zip(there, here, y_bars))
+            return sum(jnp.sum(jnp.where(bar == 0, 0.0, (y - y0) * bar)) for y, y0, bar in zip(there, here, y_bars))
 
-        size = sum(jnp.sum(jnp.square(y * bar)) for y, bar in zip(here, y_bars))
+        size = sum(jnp.sum(jnp.where(bar == 0, 0.0, jnp.square(y * bar))) for y, bar in zip(here, y_bars))  # 0·∞ is not asked for
         return jax.lax.map(lambda v: jax.vmap(lambda t: phi(v, t))(jnp.asarray(POINTS)), directions), jnp.sqrt(size)
 
     return jax.jit(program, compiler_options=FAST)

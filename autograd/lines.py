@@ -69,8 +69,11 @@ def against_bars(check: str, claimed, slope, bar, where: Sequence[str]) -> Line:
     if lost:
         text += f"; {lost} not measurable"
     if wide > WEAK:
-        text += ": too wide to say much (does the function round to a narrow dtype inside?)"
-    return Line(check, "held", text, gap, LIMIT)
+        text += ": too wide to say much (does the function round to a narrow dtype inside, is one element far larger than the others?)"
+    blind = measurable & (LIMIT * bar > np.abs(claimed)) & (np.abs(claimed - slope) > 1e-3 * np.abs(claimed))
+    if blind.any():
+        text += f"; {int(blind.sum())} claimed slopes are too small beside their bars to be told, the first {where[int(np.argmax(blind))]}"
+    return Line(check, "noted" if blind.sum() + lost == len(gaps) else "held", text, gap, LIMIT)
 
 
 def element(name: str, shape: tuple[int, ...], k: int) -> str:

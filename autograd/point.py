@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..lib.errors import OperandError
 from ..ops.op import Op
 from ..ops.rule import Rule, is_float
 from . import differences
@@ -25,6 +26,8 @@ class Point:
     """
 
     def __init__(self, f: Callable, xs: Sequence, names: Sequence[str], seed: int):
+        if not isinstance(seed, int) or seed < 0:
+            raise OperandError(f"seed {seed!r}; expected a whole number from 0 on")
         self.f, self.names, self.rng = f, tuple(names), np.random.default_rng([seed, 1])  # not the numbers that a case with this seed drew
         self.xs = tuple(jnp.asarray(x, jnp.float64) for x in xs)
         self.ys = jax.eval_shape(f, self.xs)
@@ -34,6 +37,14 @@ class Point:
     def like(self, arrays: Sequence) -> tuple:
         """Random normal cotangents or tangents, one for each array."""
         return tuple(jnp.asarray(self.rng.normal(size=x.shape)) for x in arrays)
+
+    def without_infinities(self, ys: Sequence) -> bool:
+        """Ask nothing more of outputs that are not finite here, so that the others can be measured. Was there such a one?"""
+        finite = [np.isfinite(np.asarray(y)) for y in ys]
+        if all(map(np.all, finite)) or not any(map(np.any, finite)):
+            return False
+        self.y_bars = tuple(jnp.where(there, bar, 0.0) for there, bar in zip(finite, self.y_bars))
+        return True
 
     @functools.cached_property
     def slopes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -102,11 +113,15 @@ class OpPoint(Point):
         filled = tuple(next(bars) if is_float(v) else None for v in (y if self.many else (y,)))
         return filled if self.many else filled[0]
 
-    def pull(self, rule: Rule, xs: Sequence, y_bars: Sequence) -> tuple:
-        """The rule's cotangents of the float operands."""
+    def both(self, rule: Rule, xs: Sequence, y_bars: Sequence) -> tuple[tuple, tuple]:
+        """(float outputs, the rule's cotangents of the float operands)."""
         y, res = self.residuals(rule, xs)
         x_bars = rule.pull(res, self.seed_for(y, y_bars), self.mask, self.statics)
-        return tuple(x_bars[i] for i in self.at)
+        return tuple(v for v in (y if self.many else (y,)) if is_float(v)), tuple(x_bars[i] for i in self.at)
+
+    def pull(self, rule: Rule, xs: Sequence, y_bars: Sequence) -> tuple:
+        """The rule's cotangents of the float operands."""
+        return self.both(rule, xs, y_bars)[1]
 
     def held_against(self, rule: Rule) -> Point:
         """The point that a rule is compared at: a surrogate belongs to another function of the same operands and statics."""

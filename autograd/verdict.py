@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..lib.errors import OperandError
 from ..ops.op import Op
@@ -74,9 +75,11 @@ def check_rule(
         raise OperandError(f"check_rule takes an op; it came a {type(op).__name__}. For a function there is pb.check(f, *args)")
     if op.kind == "constant":
         raise OperandError(f"{op.name} is a constant op: nothing flows back through it, so there is no rule to check")
+    if not isinstance(rule, (str, Rule)):
+        raise OperandError(f"check_rule: rule={rule!r}; expected the name of a rule of {op.name}: {', '.join(op.rules)}")
     judged = rule if isinstance(rule, Rule) else op.find(rule)
     operands = tuple(map(plain, operands))
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), np.errstate(all="ignore"):  # a rule may give NaN anywhere
         point = OpPoint(op, operands, statics, seed)
         if not point.at:
             raise OperandError(
@@ -134,7 +137,9 @@ def check(f: Callable, *args, seed: int = 0) -> Verdict:
 
         print(pb.check(lambda model, x: model(x), model, x))
     """
-    with jax.enable_x64(True):
+    if not callable(f):
+        raise OperandError(f"check takes a function and its arguments; it came a {type(f).__name__}")
+    with jax.enable_x64(True), np.errstate(all="ignore"):
         xs, names, rebuild = taken_apart(args)
         if not xs:
             raise OperandError("check: no argument holds a float array or a Module with parameters; nothing can be perturbed")
@@ -158,6 +163,8 @@ def lines_of_function(point: Point) -> Iterator[Line]:
         yield Line("structure", "failed", f"{type(error).__name__}: {first_line(error)}")
         return
     yield Line("structure", "held", f"{len(eager)} cotangent{'s' * (len(eager) > 1)}, each in the shape of its argument")
+    if point.without_infinities(point.f(point.xs)):
+        eager = pull(point.xs, point.y_bars)
     u_bars = point.like(point.ys)
     both = tuple(2 * y_bar - 3 * u_bar for y_bar, u_bar in zip(point.y_bars, u_bars))
     x_bars, zeros, other, summed = jax.jit(lambda xs, *bars: tuple(pull(xs, bar) for bar in bars))(

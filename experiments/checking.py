@@ -1,5 +1,6 @@
 """`pullback check`: every rule at every case of its op, a table of what held, and a picture of it."""
 
+import contextlib
 import functools
 import importlib.util
 import sys
@@ -72,13 +73,13 @@ def resolve(names: Sequence[str]) -> list[str]:
             show.at(done + 1, answer.task)
     finally:
         show.close()
-    return list(names) or known
+    return list(dict.fromkeys(names)) or known
 
 
 def path_and_name(target: str) -> tuple[str, str]:
-    path, _, name = target.partition(":")
-    if not name:
-        raise ConfigError(f"{target}: name the op too, as in {path}:my_op")
+    path, _, name = target.rpartition(":")
+    if not path or name.endswith(".py"):
+        raise ConfigError(f"{target}: name the op too, as in {target.removesuffix(':')}:my_op")
     if not Path(path).is_file():
         raise ConfigError(f"{path}: no such file")
     return path, name
@@ -102,18 +103,35 @@ def load(target: str) -> tuple[Op, tuple[Case, ...]]:
     module: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     sys.modules[module.__name__] = module
     try:
-        spec.loader.exec_module(module)  # type: ignore[union-attr]
-    except Exception as error:
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is the report's
+            spec.loader.exec_module(module)  # type: ignore[union-attr]
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
     op = getattr(module, name, None)
     if not isinstance(op, Op):
         ops = [key for key, value in vars(module).items() if isinstance(value, Op)]
         raise UnknownName(f"{path} has no op {name!r}" + near(name, ops))
-    cases = tuple(case for case in getattr(module, "CASES", ()) if isinstance(case, Case) and case.op is op)
+    listed = getattr(module, "CASES", ())
+    cases = tuple(case for case in listed if isinstance(case, Case) and case.op is op) if isinstance(listed, (list, tuple)) else ()
     if op.rules and not cases:
         hint = f"CASES = [Case({name}, 'label', normal((2, 3)))], with Case and normal from pullback.ops.cases.case"
         raise ConfigError(f"{target} has no cases; give the file a list {hint}")
+    for case in cases:
+        wrong = fault_of_case(case)
+        if wrong:
+            raise ConfigError(f"{target}: case {case.label!r} {wrong}")
     return op, cases
+
+
+def fault_of_case(case: Case) -> str:
+    """What is wrong with a case of a user's file, "" if nothing."""
+    try:
+        operands = case.make(np.random.default_rng(0))
+    except Exception as error:  # it is the user's
+        return f"raised {type(error).__name__}: {first_line(error)}"
+    if not isinstance(operands, tuple):
+        return f"makes a {type(operands).__name__}; expected a tuple of operands"
+    return "" if isinstance(case.statics, dict) else f"has statics {case.statics!r}; expected a dict by name"
 
 
 def judge(task: str, start: int) -> Iterator[Judged]:

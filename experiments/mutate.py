@@ -56,7 +56,7 @@ def resolve(names: Sequence[str]) -> list[str]:
                 raise ConfigError(f"{name} is a constant op: it has no rule to mutate")
             raise UnknownName(f"no op, rule or optimiser {name!r}" + near(name, {*known, *(t.partition("=")[0] for t in known)}))
         found += rules
-    return found or known
+    return list(dict.fromkeys(found)) or known
 
 
 def run(names: Sequence[str], resume: Path | None) -> list[Outcome]:
@@ -88,19 +88,23 @@ def run(names: Sequence[str], resume: Path | None) -> list[Outcome]:
 def remembered(path: Path) -> dict[str, list[Outcome]]:
     """{target: its outcomes} of the targets that were finished on these very sources."""
     sources, found = fingerprint(), {}
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
         try:
             row = json.loads(line)
-            if row["sources"] == sources:
-                found[row["target"]] = [Outcome(*outcome) for outcome in row["outcomes"]]
+            outcomes = [Outcome(*outcome) for outcome in row["outcomes"]]
+            if row["sources"] == sources and outcomes and all(outcome.target == row["target"] for outcome in outcomes):
+                found[row["target"]] = outcomes
         except (ValueError, KeyError, TypeError):
-            continue  # a line that an end of power cut short
+            continue  # a line that an end of power cut short, or that is none of ours
     return found
 
 
 def remember(path: Path, target: str, outcomes: list[Outcome]) -> None:
-    with open(path, "a") as file:
-        file.write(json.dumps({"target": target, "sources": fingerprint(), "outcomes": outcomes}) + "\n")
+    with open(path, "a+b") as file:
+        file.seek(max(0, file.tell() - 1))
+        torn = file.read() not in (b"", b"\n")  # the end of power again: a new line for what comes
+        row = json.dumps({"target": target, "sources": fingerprint(), "outcomes": outcomes})
+        file.write(f"{chr(10) * torn}{row}\n".encode())
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:

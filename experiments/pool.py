@@ -108,7 +108,8 @@ STARTUP = 60.0  # seconds that a worker may take to import JAX
 
 
 def serve(pipe: Connection, module: str, name: str) -> None:
-    """The worker's loop."""
+    """The worker's loop. What it prints goes to standard error: the other is the report's."""
+    os.dup2(2, 1)
     work = getattr(importlib.import_module(module), name)
     try:
         while True:

@@ -43,6 +43,9 @@ class Op:
         self.kind, self.is_fused, self.saves, self.residuals = kind, kind == "fused", saves, residuals
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in operands)
         self.operand_names = ("xs",) if self.variadic else tuple(p.name for p in operands)
+        for p in operands:
+            if p.default is not p.empty and p.default is not None:
+                raise OperandError(f"{fn.__name__}: operand {p.name} = {p.default!r}; expected None or no default, or a `*,` before it")
         self.required = sum(p.default is p.empty for p in operands)
         self.static_names = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         self.defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}
@@ -171,6 +174,8 @@ class Op:
         of: the function of the same operands and statics, in ops, whose exact rule this surrogate is. A verdict holds the
         surrogate against it.
         """
+        if not (fn is None or isinstance(fn, str) or callable(fn)):
+            raise RuleError(f"{self.name}.rule takes a function or a name; it came {fn!r}")
         if fn is None or isinstance(fn, str):
             name = fn or "exact"
 

@@ -1,6 +1,7 @@
 """The verdict on rules that are right, and on planted mistakes: each is caught by the line that should catch it."""
 
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -301,3 +302,75 @@ def test_assertions_for_pytest_files():
     with pytest.raises(AssertionError, match="directions +FAILED"):
         pb.testing.assert_rule(ops.tanh, X, rule=planted(ops.tanh, lambda res, y_bar: (y_bar,)), quick=True)
     assert pb.testing.assert_gradient(lambda x: ops.sum(x * x), X)
+
+
+# What a first visitor brought: points where something is not finite, leaves a dtype, or cannot be told
+
+
+def square_below(factor: float):
+    """x² on and below the diagonal, −∞ above, with a rule off by a factor."""
+    below = lambda x: jnp.tril(jnp.ones(x.shape)) > 0
+
+    def square_below(x):
+        return jnp.where(below(x), x * x, -jnp.inf)
+
+    op = pb.primitive(saves=("x",))(square_below)
+    op.rule(lambda res, y_bar: (ops.where(below(res.x), ops.mul(ops.mul(y_bar, 2 * factor), res.x), 0.0),))
+    return op
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_an_output_that_is_not_finite_does_not_hide_the_others(factor, registry):
+    verdict = pb.check_rule(square_below(factor), X[:3, :3])
+    assert failed(verdict) == (set() if factor == 1 else {"directions", "elements"})
+    assert "9 slopes" in verdict.line("elements").text or factor != 1
+
+
+def test_a_function_with_an_output_that_is_not_finite(registry):
+    wrong = square_below(1.5)
+    assert not pb.check(lambda x: wrong(x) + 0.0, X[:3, :3]) and pb.check(lambda x: ops.log(x), jnp.array([-1.0, 1.0, 2.0]))
+
+
+@pytest.mark.parametrize("op, x", [(ops.exp, [1.0, 12.0]), (ops.log, [1e-6, 1.0]), (ops.sqrt, [1e-12, 1.0]), (ops.reciprocal, [1e-3])])
+def test_what_leaves_half_precision_is_not_asked_there(op, x):
+    verdict = pb.check_rule(op, jnp.array(x)) if op is not ops.reciprocal else pb.check_rule(ops.div, jnp.ones(1), jnp.array(x))
+    assert verdict and verdict.line("float16").outcome == "not asked" and verdict.line("float32").outcome == "held"
+
+
+def test_slopes_too_small_to_be_told_are_said_to_be_so():
+    twice = planted(ops.tanh, lambda res, y_bar: (ops.mul(ops.mul(2.0, y_bar), ops.sub(1.0, ops.mul(res.out, res.out))),))
+    line = pb.check_rule(ops.tanh, jnp.array([0.5, -0.3, 1e5]), rule=twice, quick=True).line("directions")
+    assert line.outcome == "noted" and "4 claimed slopes are too small beside their bars" in line.text
+
+
+@pytest.mark.parametrize("factor, passes", [(1.0, True), (1 + 1e-6, False)])
+def test_a_stochastic_rule_that_draws_nothing(factor, passes):
+    still = planted(ops.tanh, lambda res, y_bar: (factor * y_bar / jnp.cosh(jnp.arctanh(res.out)) ** 2,), contract="stochastic")
+    assert bool(pb.check_rule(ops.tanh, X, rule=still)) == passes
+
+
+@pytest.mark.parametrize("composite", [lambda x: 1 / 0, lambda: 0, lambda x: (x, x)])
+def test_a_composite_that_is_broken(composite, registry):
+    def squared(x):
+        return x * x
+
+    op = pb.fused(saves=("x",))(squared)
+    op.rule(lambda res, y_bar: (2 * y_bar * res.x,))
+    op.composite(composite)
+    verdict = pb.check_rule(op, X, quick=True)
+    assert "composite" in failed(verdict) and "composite" in verdict.line("composite").text
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: pb.check_rule(ops.tanh, X, rule=cast(Any, 5)), "rule=5; expected the name of a rule of tanh: exact"),
+        (lambda: pb.check_rule(ops.tanh, X, seed=-1), "seed -1; expected a whole number"),
+        (lambda: pb.check(cast(Any, 5), X), "it came a int"),
+        (lambda: ops.tanh.rule(cast(Any, 5)), "takes a function or a name"),
+        (lambda: pb.fused()(lambda x, eps=0.5: x), "operand eps = 0.5; expected None or no default"),
+    ],
+)
+def test_what_is_no_rule_no_seed_no_function(call, text):
+    with pytest.raises(pb.PullbackError, match=re.escape(text)):
+        call()

@@ -1,6 +1,8 @@
 """`pullback check`: the table, its JSON, its picture, and files of users."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -98,6 +100,13 @@ def test_a_wrong_rule_fails_in_words_and_in_the_exit_code(mine, capsys):
     assert "FAILED swish_wrong  directions  at 'row'" in out and "measured" in out
 
 
+def test_what_a_file_prints_is_not_on_standard_output(mine):
+    loud = mine("loud", f"print('in the rule') or ({RIGHT})", cases="print('in the file') or [Case(swish_loud, 'row', normal((5,)))]")
+    done = subprocess.run([sys.executable, "-m", "pullback", "check", loud, "--quick", "--json"], capture_output=True, text=True)
+    assert json.loads(done.stdout)["summary"]["failed"] == 0 == done.returncode
+    assert "in the file" in done.stderr and "in the rule" in done.stderr
+
+
 def test_a_picture(mine, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert main(["check", "neg", mine("drawn", "s"), "--quick", "--plot", str(tmp_path / "grid.png")]) == 1
@@ -144,6 +153,11 @@ def test_bad_input_is_one_line(name, mine, tmp_path, capsys):
         (lambda mine: mine("a", cases="[]"), "has no cases"),
         (lambda mine: mine("b").replace(":swish_b", ":swich_b"), "did you mean 'swish_b'"),
         (lambda mine: mine("c", cases="[1/0]"), "ZeroDivisionError"),
+        (lambda mine: mine("i", cases="exit(3)"), "cannot be imported: SystemExit: 3"),
+        (lambda mine: mine("e", cases="5"), "has no cases"),
+        (lambda mine: mine("f", cases="[Case(swish_f, 'r', lambda rng: 1 / 0)]"), "case 'r' raised ZeroDivisionError"),
+        (lambda mine: mine("g", cases="[Case(swish_g, 'r', lambda rng: None)]"), "case 'r' makes a NoneType"),
+        (lambda mine: mine("h", cases="[Case(swish_h, 'r', normal((2,)), 5)]"), "case 'r' has statics 5"),
         (lambda mine: mine("d", slope="1)) + ((("), "cannot be imported: SyntaxError"),
     ],
 )
@@ -153,7 +167,7 @@ def test_a_file_that_cannot_be_used_is_one_line(target, text, mine, capsys):
     assert err.count("\n") == 1 and text in err
 
 
-@pytest.mark.parametrize("last_line", ["while True: pass", "raise SystemExit(0)"])
+@pytest.mark.parametrize("last_line", ["while True: pass", "import os; os._exit(0)"])
 def test_a_file_that_never_ends_or_ends_everything_is_one_line(last_line, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(checking, "IMPORT", 1.0)
     monkeypatch.setattr(pool, "STARTUP", 15.0)

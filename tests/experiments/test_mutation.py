@@ -9,6 +9,7 @@ import pullback as pb
 from pullback import ops
 from pullback.autograd import graph
 from pullback.experiments import mutate
+from pullback.experiments.cli import main
 from pullback.experiments.mutation import judging
 from pullback.experiments.mutation.graphs import GRAPHS
 from pullback.experiments.mutation.operators import mutants
@@ -177,3 +178,13 @@ def test_score():
     found = mutate.as_json([row, row, alive, equal])
     assert found["summary"] == {"rules": 1, "mutants": 4, "killed": 2, "equivalent": 1, "score": round(2 / 3, 6)}
     assert len(found["survivors"]) == 1 and len(found["equivalents"]) == 1
+
+
+def test_a_file_of_outcomes_that_was_cut_is_read_as_far_as_it_goes(tmp_path):
+    file = tmp_path / "outcomes.jsonl"
+    assert main(["mutate", "neg", "neg", "--resume", str(file)]) == 0
+    whole = file.read_bytes()
+    for start in (whole[:60], b"\xff\xfe", b'{"target": "neg=exact", "sources": "x", "outcomes": [{}]}\n', whole.replace(b"[[", b"[], [[")):
+        file.write_bytes(start)
+        assert main(["mutate", "neg", "--resume", str(file)]) == 0
+        assert file.read_bytes().endswith(whole)
