@@ -23,7 +23,7 @@ PROOFS = {  # name: a command of the shell whose last line of standard output sa
     "check": "pullback check --json",
     "mutation": "pullback mutate --json",
     "verdict": "pullback bench verdict --json",
-    "random operands": f"PULLBACK_PROVE=1 python -m pytest -q -n auto {DRAWN}",
+    "random operands": f"PULLBACK_EXAMPLES=10000 python -m pytest -q -n auto {DRAWN}",
 }
 
 

@@ -10,6 +10,7 @@ Every file but metrics.jsonl is there whole or not at all.
 
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,13 +59,21 @@ def demand_writable(folder: Path) -> Path:
     return folder
 
 
-def demand_place(file: str | Path) -> Path:
-    """The path of a file whose folder is there to be written into: asked before the work, not after it."""
-    file = Path(file)
-    if not file.parent.is_dir():
-        raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
-    demand_writable(file.parent)
-    return file
+def demand_place(file: str, suffix: str = "") -> Path:
+    """The path of a file that can be written, with this ending: asked before the work, not after it."""
+    if not file:
+        raise ConfigError("the name of a file to write is empty")
+    if not file.endswith(suffix):
+        raise ConfigError(f"{file}: expected a name that ends in {suffix}")
+    if Path(file).is_dir():
+        raise ConfigError(f"cannot write {file}: it is a folder")
+    if not Path(file).parent.is_dir():
+        raise ConfigError(f"cannot write {file}: there is no folder {Path(file).parent}")
+    try:
+        with tempfile.TemporaryFile(dir=Path(file).parent):  # some folders say that they can be written into, and cannot
+            return Path(file)
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {reason(error)}") from None
 
 
 def make_folder(out: str | Path | None, preset: str) -> Path:

@@ -108,7 +108,8 @@ dtypes = st.sampled_from(DTYPES)
 @given(st.sampled_from(sorted(UNARY)), st.sampled_from(SHAPES), dtypes, seeds)
 def test_of_one_operand(compare, name, shape, dtype, seed):
     numpy, theirs, draw = UNARY[name]
-    compare(name, numpy, theirs, [draw(np.random.default_rng(seed), shape)], dtype, seed)
+    terms = 0.3 if name in ("silu", "mish", "gelu_erf") else 0.0  # of slopes that cross 0
+    compare(name, numpy, theirs, [draw(np.random.default_rng(seed), shape)], dtype, seed, size=terms)
 
 
 @given(st.sampled_from(sorted(BINARY)), st.sampled_from(PAIRS), dtypes, seeds)
