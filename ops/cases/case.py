@@ -47,12 +47,12 @@ def values(op: Op, label: str, operands: tuple, y, **statics) -> Edge:
 
 
 def telling(cases: Sequence[Case]) -> list[Case]:
-    """The cases that say most come first: small ones, but none without elements, each with operands or statics of a new kind."""
+    """The cases that say most come first: small ones, but none without elements, each with other dtypes, numbers of axes or statics."""
 
     def size_and_kind(case: Case) -> tuple[tuple, tuple]:
         operands = case.make(np.random.default_rng(0))
         sizes = [np.size(x) for x in operands if hasattr(x, "dtype")]
-        kinds = tuple(getattr(x, "dtype", type(x)) for x in operands)
+        kinds = tuple((getattr(x, "dtype", type(x)), np.ndim(x)) for x in operands)
         return (0 in sizes, abs(sum(sizes) - 12)), (kinds, tuple(sorted(case.statics)))
 
     seen, first, rest = set(), [], []
