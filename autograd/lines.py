@@ -63,6 +63,8 @@ def against_bars(check: str, claimed: np.ndarray, measured: Slopes, where: Seque
     if gap > LIMIT:
         at = f"{slope[k]:.10g}" if not jump[k] else f"{sides(slope[k], jump[k])} at a kink"
         text = f"{where[k]}: claimed {claimed[k]:.10g}, measured {at} ± {bar[k]:.1g} ({gap:.3g} bars, limit {LIMIT:.0f})"
+        if slope[k] == 0:
+            text += "; small steps change nothing at all: is the function flat there, or rounded to a narrow dtype inside?"
         return Line(check, "failed", text, gap, LIMIT, where[k])
     lost = int(np.sum(~measurable))
     if lost == len(gaps):

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from ..autograd.differences import FAST
 from ..lib.errors import ConfigError, UnknownName, near
 from ..ops.op import REGISTRY
 from .mutation.judging import Outcome, fingerprint, judge, judge_of, mutants_of, shares, target_of, targets
@@ -20,9 +21,7 @@ from .pool import cores, spread
 from .progress import progress
 from .run import demand_place
 
-# Most of the time goes into compiling small programs that run a few times: no late optimisations, and what one process has
-# compiled the others read.
-QUICKLY_BUILT = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
+# Most of the time goes into compiling small programs that run a few times: what one process has compiled the others read.
 SHARED = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 LIMIT = 90.0  # seconds in which a worker must say something; a mutant that hangs in compiled code counts as killed
 
@@ -72,18 +71,19 @@ def run(names: Sequence[str], resume: Path | None) -> list[Outcome]:
     tasks = shares([name for name in names if name not in found], cores())
     rows: dict[str, list[Outcome]] = {task: [] for task in tasks}
     left, show, folder = set(tasks), progress(), tempfile.TemporaryDirectory()
-    flags = f"{QUICKLY_BUILT} {os.environ.get('XLA_FLAGS', '')}"
+    flags = [f"--{name}={value}".lower() for name, value in FAST.items()] + [os.environ.get("XLA_FLAGS", "")]
+    environment = {**SHARED, "JAX_COMPILATION_CACHE_DIR": folder.name, "XLA_FLAGS": " ".join(flags)}
     show.start(len(tasks), "target")
     try:
-        for answer in spread(judge, tasks, LIMIT, environment={**SHARED, "JAX_COMPILATION_CACHE_DIR": folder.name, "XLA_FLAGS": flags}):
-            task, target = answer.task, target_of(answer.task)
-            if answer.hung:
-                rows[task].append(Outcome.of(target, mutants_of(task, judge_of(target))[answer.index][1], "time"))
-            elif isinstance(answer.value, Outcome):
-                rows[task].append(answer.value)
-            elif answer.value:
-                raise ConfigError(answer.value)
-            else:
+        for task, index, value, hung in spread(judge, tasks, LIMIT, environment=environment):
+            target = target_of(task)
+            if isinstance(value, Outcome):
+                rows[task].append(value)
+            elif hung and index:
+                rows[task].append(Outcome.of(target, mutants_of(task, judge_of(target))[index - 1][1], "time"))
+            elif hung or value:
+                raise ConfigError(value or f"{target} itself gave no answer in {LIMIT:.0f} s, or it ended its process")
+            elif index:
                 left.remove(task)
                 show.at(len(tasks) - len(left), target)
                 parts = [part for part in tasks if target_of(part) == target]

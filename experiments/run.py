@@ -8,7 +8,6 @@
 Every file but metrics.jsonl is there whole or not at all.
 """
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -23,6 +22,7 @@ from .. import nn
 from ..lib import tokens
 from ..lib.atomic import reason, replacing, write_json
 from ..lib.errors import ConfigError, PullbackError
+from ..lib.reading import read_json
 from ..lib.tokens import Tokeniser
 from ..models.gpt2 import GPT2
 from .config import RunConfig, check, from_record, to_record
@@ -30,7 +30,6 @@ from .small.config import SMALL, SmallConfig
 from .step import template_of
 
 RUNS = Path("runs")
-LIMIT = 32 << 20  # bytes of a JSON file; a vocabulary of every character there is takes a third of it
 
 
 def demand_free(folder: str | Path) -> Path:
@@ -142,32 +141,6 @@ def load_run(path: str | Path) -> Loaded:
         return Loaded(config, read_model(folder / "model.safetensors", config), tokeniser)
     except PullbackError as error:
         raise ConfigError(f"cannot load the run {folder}: {error}") from None
-
-
-def read_json(path: Path) -> Any:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LIMIT + 1)
-        if len(data) > LIMIT:
-            raise ConfigError(f"{path.name} is larger than {LIMIT:,} bytes")
-        return json.loads(data, object_pairs_hook=once, parse_constant=refused)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path.name}: {reason(error)}") from None
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, PullbackError):
-            raise
-        raise ConfigError(f"{path.name} is damaged: {error}") from None
-
-
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        raise ConfigError("a JSON object has a field twice")
-    return record
-
-
-def refused(constant: str) -> Any:
-    raise ConfigError(f"{constant} is no JSON")
 
 
 def read_model(path: Path, config: RunConfig) -> GPT2:

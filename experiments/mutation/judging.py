@@ -93,18 +93,16 @@ def mutants_of(task: str, judge: Any) -> list[tuple[int, Mutant]]:
 
 
 def judge(task: str, start: int) -> Iterator[Outcome | str]:
-    """The outcomes of a share of a target's mutants from the start-th on, then "". A text says what is wrong with the original.
+    """What is wrong with the original, "" if nothing; then the outcomes of a share of a target's mutants, then "": from the start-th on.
 
     Each share holds the original against its share of the checks, and its mutants against all of them.
     """
     target = target_of(task)
     judge = judge_of(target)
-    found = mutants_of(task, judge)
-    fault = judge.killed_by(original_of(judge), share_of(task))
-    if fault:
-        yield f"{target} itself does not pass {fault}; see `pullback check {target.partition('=')[0]}`"
-        return
-    for which, mutant in found[start:]:
+    if start == 0:
+        fault = judge.killed_by(original_of(judge), share_of(task))
+        yield f"{target} itself does not pass {fault}; see `pullback check {target.partition('=')[0]}`" if fault else ""
+    for which, mutant in mutants_of(task, judge)[max(0, start - 1) :]:
         yield outcome(judge, target, which, mutant)
     yield ""
 

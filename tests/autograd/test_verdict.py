@@ -199,6 +199,15 @@ def test_a_narrow_sum_is_no_wrong_rule_but_is_found():
     assert "float32" in failed(verdict) <= {"float32", "float16"}
 
 
+def test_a_function_that_rounds_inside_is_said_to_do_so(registry):
+    def narrow_tanh(x):
+        return jnp.tanh(x.astype(jnp.bfloat16)).astype(x.dtype)
+
+    op = pb.fused(saves=("x",))(narrow_tanh)
+    op.rule(lambda res, y_bar: (y_bar * (1 - jnp.tanh(res.x) ** 2),))
+    assert "rounded to a narrow dtype inside?" in pb.check_rule(op, X, quick=True).line("directions").text
+
+
 def test_aliased_operands():
     """One array twice: each operand has its own half of the slope, or the sum would be off."""
     verdict = pb.check_rule(ops.mul, X, X + 1)
