@@ -5,7 +5,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Sequence
 
-from .bpe import BPE, BYTES, END, WORD, chunks, from_merges
+from .bpe import BPE, BYTES, END, from_merges, words_of
 from .errors import ConfigError
 
 Pair = tuple[int, int]
@@ -21,7 +21,7 @@ def train(text: str, vocabulary: int, specials: Sequence[str] = (END,), progress
     if wanted < 0:
         raise ConfigError(f"a vocabulary of {vocabulary}; expected at least {256 + len(specials)}: the bytes and {len(specials)} special")
     ids_of = {byte: i for i, byte in enumerate(BYTES)}
-    counted = collections.Counter(itertools.chain.from_iterable(map(WORD.findall, chunks(text))))
+    counted = collections.Counter(itertools.chain.from_iterable(words_of(text)))
     words, weights = [[ids_of[byte] for byte in word.encode()] for word in counted], list(counted.values())
     tokens = [bytes([byte]) for byte in BYTES]
     known, merges = {token: i for i, token in enumerate(tokens)}, []

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pullback.lib import bpe as machinery
 from pullback.lib import bpe_files
-from pullback.lib.bpe import BPE, END, WORD, chunks, from_merges, to_bytes, to_text
+from pullback.lib.bpe import ASCII, BPE, END, WORD, from_merges, to_bytes, to_text, words_of
 from pullback.lib.bpe_train import train
 from pullback.lib.errors import ConfigError
 
@@ -118,15 +118,21 @@ def test_a_long_text_is_cut_where_no_word_is(monkeypatch):
     whole = WORD.findall(text)
     for size in (1, 7, 30, 1000):
         monkeypatch.setattr(machinery, "CHUNK", size)
-        assert [word for chunk in chunks(text) for word in WORD.findall(chunk)] == whole
+        assert [word for words in words_of(text) for word in words] == whole
+        assert [word for words in words_of(text + "é") for word in words] == [*whole[:-1], whole[-1] + "é"]
+
+
+@given(st.text(st.characters(codec="ascii")) | st.text("'sdmtlvreLV 0\n\t\x1c\x0b.-"))
+def test_words_of_ascii_are_those_of_any_text(text):
+    assert ASCII.findall(text) == WORD.findall(text)
 
 
 def test_words_are_remembered_but_not_without_end(monkeypatch):
     bpe = from_merges([])
-    monkeypatch.setattr(machinery, "REMEMBERED", 10)
-    for start in range(50):
+    monkeypatch.setattr(machinery, "REMEMBERED", 30)
+    for start in range(100, 150):
         bpe.encode(f"{start} {start + 1} {start + 2}")
-    assert len(bpe.known) <= 13
+        assert sum(map(len, bpe.known)) == bpe.remembered <= 41
 
 
 def test_special_tokens():
