@@ -45,6 +45,7 @@ def run(name: str, command: str, commit: str) -> dict[str, Any]:
     done = subprocess.run(command, shell=True, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, text=True)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
+        print(done.stdout, file=sys.stderr)
         raise ConfigError(f"the proof {name!r} failed with code {done.returncode}: {(lines or ['it said nothing'])[-1][:300]}")
     return {
         "command": command,
