@@ -289,7 +289,7 @@ def test_a_file_that_is_none_is_one_line(name, tmp_path):
 
 def test_the_tokenizers_library_agrees(tmp_path):
     """It loads our files and encodes alike."""
-    tokenizers = pytest.importorskip("tokenizers")
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed: it does not read our files")
     text = "The kettle sang; it's 12 o'clock. été 漢字 😀\n\n  def f(x):\n\treturn x\n" * 3
     for bpe in (SMALL, GPT2):
         bpe_files.save(bpe, tmp_path)
@@ -300,9 +300,8 @@ def test_the_tokenizers_library_agrees(tmp_path):
 
 
 def test_the_tokenizers_library_finds_the_same_vocabulary():
-    tokenizers = pytest.importorskip("tokenizers")
-    from tokenizers import models, pre_tokenizers, trainers
-
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed: vocabularies are not compared with its trainer's")
+    models, pre_tokenizers, trainers = tokenizers.models, tokenizers.pre_tokenizers, tokenizers.trainers
     text = (Path(machinery.__file__).parent / "LICENSE-gpt2.txt").read_text() + Path(machinery.__file__).read_text()
     theirs = tokenizers.Tokenizer(models.BPE())
     theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -3,6 +3,8 @@
 usage: python tiktoken_text.py FOLDER
 """
 
+# pyright: reportMissingImports=false
+
 from pathlib import Path
 
 from text import run

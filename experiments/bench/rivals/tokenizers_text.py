@@ -3,6 +3,8 @@
 usage: python tokenizers_text.py FOLDER
 """
 
+# pyright: reportMissingImports=false
+
 import os
 from pathlib import Path
 
