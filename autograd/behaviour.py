@@ -89,9 +89,9 @@ def second_order(point: OpPoint, rule: Rule) -> Line:
     except Exception as error:  # a composite or a rule of a user may raise anything
         text = str(error) if isinstance(error, PullbackError) else f"raised {type(error).__name__}: {first_line(error)}"
         return Line("order 2", "failed", text)
-    slope, bar = differences.along(lambda both: point.pull(rule, both[:n], both[n:]), both, us, along)
+    measured = differences.along(lambda both: point.pull(rule, both[:n], both[n:]), both, us, along)
     where = ["the operands, direction 0", "the operands, direction 1", "ȳ, direction 0", "ȳ, direction 1"]
-    return against_bars("order 2", np.asarray(slopes), slope, bar, where)
+    return against_bars("order 2", np.asarray(slopes), measured, where)
 
 
 def precision(point: OpPoint, rule: Rule) -> Iterator[Line]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..lib.errors import PullbackError
 from ..ops.op import Op
 from ..ops.rule import Rule, is_float
-from .differences import FAST
+from .differences import FAST, Slopes
 from .lines import Line, against_bars, compared, element, first_line, near, shown
 from .point import SMALL, OpPoint, Point
 from .random import keys
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 
 def look(point: OpPoint, rule: Rule) -> Seen:
-    """Call the rule four times, in one program."""
+    """Call the rule four times, in one program. From here on nothing more is asked of outputs that are not finite."""
 
     def program(xs, y_bars, u_bars):
         y, res = point.residuals(rule, xs)
@@ -110,24 +110,19 @@ def directions(point: Point, x_bars: Sequence) -> Line:
     """The slope along ±1 directions against extrapolated differences."""
     if not sum(x.size for x in point.xs):
         return Line("directions", "not asked", "no element to move")
-    slope, bar = point.slopes
-    claimed = sum(
-        np.tensordot(v.reshape(len(v), -1), np.ravel(np.asarray(x_bar, np.float64)), 1) for v, x_bar in zip(point.directions, x_bars)
-    )
-    return against_bars("directions", claimed, slope, bar, [f"direction {i}" for i in range(len(slope))])
+    along = lambda v, x_bar: v.reshape(len(v), -1) @ np.ravel(np.asarray(x_bar, np.float64))
+    claimed = np.sum([along(v, x_bar) for v, x_bar in zip(point.directions, x_bars)], axis=0)
+    return against_bars("directions", claimed, point.slopes, [f"direction {i}" for i in range(len(claimed))])
 
 
 def elements(point: Point, x_bars: Sequence) -> Line:
     """Each partial derivative of small operands against extrapolated differences."""
     if not point.partials:
         return Line("elements", "not asked", f"no operand of 1 to {SMALL} elements")
-    claimed, slope, bar, where = [], [], [], []
-    for i, slopes, bars in point.partials:
-        claimed.append(np.ravel(np.asarray(x_bars[i], np.float64)))
-        slope.append(slopes.ravel())
-        bar.append(bars.ravel())
-        where += [element(point.names[i], point.xs[i].shape, j) for j in range(slopes.size)]
-    return against_bars("elements", np.concatenate(claimed), np.concatenate(slope), np.concatenate(bar), where)
+    claimed = [np.ravel(np.asarray(x_bars[i], np.float64)) for i, _ in point.partials]
+    measured = Slopes(*map(np.concatenate, zip(*(slopes for _, slopes in point.partials))))
+    where = [element(point.names[i], point.xs[i].shape, k) for i, _ in point.partials for k in range(point.xs[i].size)]
+    return against_bars("elements", np.concatenate(claimed), measured, where)
 
 
 def edges(op: Op, rule: Rule, table: "Sequence[Edge]", compiled: bool = True) -> Line:

@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from .differences import Slopes
+
 Outcome = Literal["held", "failed", "noted", "not asked"]
 
 LIMIT = 100.0  # error bars
@@ -49,16 +51,20 @@ def compared(check: str, names: Sequence[str], ours: Sequence, theirs: Sequence,
     return Line(check, "held", f"{what}: relative gap {worst:.0e} (limit {limit:.0e})", worst, limit)
 
 
-def against_bars(check: str, claimed, slope, bar, where: Sequence[str]) -> Line:
-    """Held if every claimed slope is within LIMIT error bars of the measured one."""
+def against_bars(check: str, claimed: np.ndarray, measured: Slopes, where: Sequence[str]) -> Line:
+    """Held if every claimed slope is within LIMIT error bars of the measured one; at a kink, of those between its two sides."""
+    slope, bar, jump = measured
     measurable = np.isfinite(slope) & np.isfinite(bar)
     with np.errstate(all="ignore"):
-        gaps = np.where(measurable, np.abs(claimed - slope) / bar, 0.0)
+        gaps = np.where(measurable, np.maximum(np.abs(claimed - slope) - np.abs(jump) / 2, 0.0) / bar, 0.0)
     gaps = np.where(measurable & ~np.isfinite(claimed), np.inf, gaps)
     k = int(np.argmax(gaps))
     gap = float(gaps[k])
     if gap > LIMIT:
-        text = f"{where[k]}: claimed {claimed[k]:.10g}, measured {slope[k]:.10g} ± {bar[k]:.1g} ({gap:.3g} bars, limit {LIMIT:.0f})"
+        at = f"{slope[k]:.10g}" if not jump[k] else f"{sides(slope[k], jump[k])} at a kink"
+        text = f"{where[k]}: claimed {claimed[k]:.10g}, measured {at} ± {bar[k]:.1g} ({gap:.3g} bars, limit {LIMIT:.0f})"
+        if slope[k] == 0:
+            text += "; small steps change nothing at all: is the function flat there, or rounded to a narrow dtype inside?"
         return Line(check, "failed", text, gap, LIMIT, where[k])
     lost = int(np.sum(~measurable))
     if lost == len(gaps):
@@ -70,10 +76,18 @@ def against_bars(check: str, claimed, slope, bar, where: Sequence[str]) -> Line:
         text += f"; {lost} not measurable"
     if wide > WEAK:
         text += ": too wide to say much (does the function round to a narrow dtype inside, is one element far larger than the others?)"
-    blind = measurable & (LIMIT * bar > np.abs(claimed)) & (np.abs(claimed - slope) > 1e-3 * np.abs(claimed))
+    if jump.any():
+        k = int(np.argmax(np.abs(jump)))
+        text += f"; {np.count_nonzero(jump)} at a kink, where any slope between its sides is right: {where[k]}, {sides(slope[k], jump[k])}"
+    blind = measurable & (LIMIT * bar > np.abs(claimed)) & (np.abs(claimed - slope) > np.maximum(1e-3 * np.abs(claimed), np.abs(jump) / 2))
     if blind.any():
         text += f"; {int(blind.sum())} claimed slopes are too small beside their bars to be told, the first {where[int(np.argmax(blind))]}"
     return Line(check, "noted" if blind.sum() + lost == len(gaps) else "held", text, gap, LIMIT)
+
+
+def sides(slope: float, jump: float) -> str:
+    """The slopes to either side of a kink."""
+    return f"{slope - jump / 2:.6g} to the left and {slope + jump / 2:.6g} to the right"
 
 
 def element(name: str, shape: tuple[int, ...], k: int) -> str:

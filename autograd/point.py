@@ -12,7 +12,7 @@ from ..lib.errors import OperandError
 from ..ops.op import Op
 from ..ops.rule import Rule, is_float
 from . import differences
-from .differences import FAST
+from .differences import FAST, Slopes
 from .transforms import vjp
 
 DIRECTIONS = 4
@@ -47,26 +47,25 @@ class Point:
         return True
 
     @functools.cached_property
-    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
-        """(slope, error bar) of ⟨ȳ, f⟩ along each of the four directions."""
+    def slopes(self) -> Slopes:
+        """Of ⟨ȳ, f⟩ along each of the four directions."""
         return differences.along(self.f, self.xs, self.y_bars, self.directions)
 
     @functools.cached_property
-    def partials(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """(index of x, ∂⟨ȳ, f⟩/∂x, error bars in its shape) for each small x.
+    def partials(self) -> list[tuple[int, Slopes]]:
+        """(index of x, ∂⟨ȳ, f⟩/∂x of its elements, one after the other) for each small x.
 
         One program measures these and the slopes along the four directions: ask for them first where both are wanted.
         """
         small = [i for i, x in enumerate(self.xs) if 0 < x.size <= SMALL]
         tables = [self.directions, *(differences.elements(self.xs, i) for i in small)]
-        slope, bar = differences.along(self.f, self.xs, self.y_bars, tuple(np.concatenate(one) for one in zip(*tables)))
-        self.slopes = slope[:DIRECTIONS], bar[:DIRECTIONS]
+        measured = differences.along(self.f, self.xs, self.y_bars, tuple(np.concatenate(one) for one in zip(*tables)))
+        self.slopes = Slopes(*(numbers[:DIRECTIONS] for numbers in measured))
         found, start = [], DIRECTIONS
         for i in small:
-            x, size = self.xs[i], differences.size_of(self.xs[i])
-            cut = slice(start, start + x.size)
-            found.append((i, slope[cut].reshape(x.shape) / size, bar[cut].reshape(x.shape) / size))
-            start += x.size
+            end, sizes = start + self.xs[i].size, differences.sizes_of(self.xs[i]).ravel()
+            found.append((i, Slopes(*(numbers[start:end] / sizes for numbers in measured))))
+            start = end
         return found
 
 
@@ -74,7 +73,7 @@ class OpPoint(Point):
     """An op at one point. Operands that cannot be perturbed (integers, masks, keys, `None`, Python numbers) stay as they are."""
 
     def __init__(self, op: Op, operands: Sequence, statics: dict[str, Any], seed: int = 0):
-        operands = tuple(jnp.asarray(x) if isinstance(x, (np.ndarray, np.generic, list)) else x for x in operands)
+        operands = tuple(array(op.name, i, x) if isinstance(x, (np.ndarray, np.generic, list)) else x for i, x in enumerate(operands))
         if not op.variadic:
             operands += (None,) * (len(op.operand_names) - len(operands))
         self.op, self.statics, self.operands = op, {**op.defaults, **statics}, operands
@@ -147,6 +146,13 @@ class OpPoint(Point):
         shapes = ", ".join(described(x) for x in self.operands)
         given = "".join(f", {name}={value!r}" for name, value in self.statics.items() if value != self.op.defaults.get(name, self))
         return f"{self.op.name}({shapes}{given})"
+
+
+def array(op: str, i: int, x) -> jax.Array:
+    try:
+        return jnp.asarray(x)
+    except (TypeError, ValueError) as error:  # rows of different lengths, or no numbers
+        raise OperandError(f"{op}: operand {i} makes no array: {str(error).splitlines()[0][:200]}") from None
 
 
 def described(x) -> str:

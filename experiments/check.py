@@ -41,9 +41,9 @@ class Check:
 
 def main(argv: Sequence[str]) -> int:
     given = parse(Check, argv, "check")
-    if (given.plot or given.remainder) and not can_plot():
+    if (given.plot, given.remainder) != (None, None) and not can_plot():
         raise ConfigError("pictures need matplotlib: pip install 'pullback[plots]'")
-    plot, remainder = (demand_place(path) if path else None for path in (given.plot, given.remainder))
+    plot, remainder = (None if path is None else demand_place(path, ".png") for path in (given.plot, given.remainder))
     names = resolve(given.names)
     if remainder:
         found = [op_and_cases(name) for name in names if name not in FACES]

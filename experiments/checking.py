@@ -1,14 +1,10 @@
 """`pullback check`: every rule at every case of its op, a table of what held, and a picture of it."""
 
-import contextlib
 import functools
-import importlib.util
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +14,14 @@ from ..autograd.checks import at_edge
 from ..autograd.graph import leaf, tracked_leaves
 from ..autograd.lines import Line, first_line
 from ..autograd.verdict import Verdict, check, check_rule
-from ..lib.errors import ConfigError, PullbackError, UnknownName, near
+from ..lib.errors import PullbackError, UnknownName, near
 from ..ops.cases import CASES, EDGES, FACE_CASES
-from ..ops.cases.case import Case
+from ..ops.cases.case import Case, telling
 from ..ops.op import FACES, REGISTRY, Op
 from ..ops.rule import is_float
-from .pool import spread
-from .progress import progress
+from .op_file import demand_sound, load, path_and_name
 
 TELLING = 3  # cases of an op that are judged by every check; the others by the quick ones of first order. A quick check looks at no others
-IMPORT = 60.0  # seconds that a user's file may take to be imported
 
 
 class Judged(NamedTuple):
@@ -54,84 +48,15 @@ def everything() -> list[str]:
 
 
 def resolve(names: Sequence[str]) -> list[str]:
-    """What was asked for, checked; FILE.py:NAME stays as it is. A file is imported in a process that can be ended."""
+    """What was asked for, checked; FILE.py:NAME stays as it is."""
     known, files = everything(), [name for name in names if ".py" in name]
     for name in names:
         if name in files:
             path_and_name(name)
         elif name not in known:
             raise UnknownName(f"no op {name!r}" + near(name, known))
-    show = progress()
-    show.start(len(files), "file")
-    try:
-        for done, answer in enumerate(spread(fault_of, files, IMPORT)):
-            if answer.hung or answer.value:
-                path = path_and_name(answer.task)[0]
-                raise ConfigError(
-                    answer.value or f"{path} did not come to its end in {IMPORT:.0f} s, or it ended the process that imported it"
-                )
-            show.at(done + 1, answer.task)
-    finally:
-        show.close()
+    demand_sound(files)
     return list(dict.fromkeys(names)) or known
-
-
-def path_and_name(target: str) -> tuple[str, str]:
-    path, _, name = target.rpartition(":")
-    if not path or name.endswith(".py"):
-        raise ConfigError(f"{target}: name the op too, as in {target.removesuffix(':')}:my_op")
-    if not Path(path).is_file():
-        raise ConfigError(f"{path}: no such file")
-    return path, name
-
-
-def fault_of(target: str, start: int) -> Iterator[str]:
-    """What is wrong with FILE.py:NAME, "" if nothing."""
-    if start == 0:
-        try:
-            load(target)
-            yield ""
-        except PullbackError as error:
-            yield str(error)
-
-
-@functools.cache
-def load(target: str) -> tuple[Op, tuple[Case, ...]]:
-    """An op of a user's file and the cases that the file has for it, in a list CASES."""
-    path, name = path_and_name(target)
-    spec = importlib.util.spec_from_file_location(f"checked_{zlib.crc32(path.encode()):x}", path)
-    module: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    sys.modules[module.__name__] = module
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # standard output is the report's
-            spec.loader.exec_module(module)  # type: ignore[union-attr]
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
-    op = getattr(module, name, None)
-    if not isinstance(op, Op):
-        ops = [key for key, value in vars(module).items() if isinstance(value, Op)]
-        raise UnknownName(f"{path} has no op {name!r}" + near(name, ops))
-    listed = getattr(module, "CASES", ())
-    cases = tuple(case for case in listed if isinstance(case, Case) and case.op is op) if isinstance(listed, (list, tuple)) else ()
-    if op.rules and not cases:
-        hint = f"CASES = [Case({name}, 'label', normal((2, 3)))], with Case and normal from pullback.ops.cases.case"
-        raise ConfigError(f"{target} has no cases; give the file a list {hint}")
-    for case in cases:
-        wrong = fault_of_case(case)
-        if wrong:
-            raise ConfigError(f"{target}: case {case.label!r} {wrong}")
-    return op, cases
-
-
-def fault_of_case(case: Case) -> str:
-    """What is wrong with a case of a user's file, "" if nothing."""
-    try:
-        operands = case.make(np.random.default_rng(0))
-    except Exception as error:  # it is the user's
-        return f"raised {type(error).__name__}: {first_line(error)}"
-    if not isinstance(operands, tuple):
-        return f"makes a {type(operands).__name__}; expected a tuple of operands"
-    return "" if isinstance(case.statics, dict) else f"has statics {case.statics!r}; expected a dict by name"
 
 
 def judge(task: str, start: int) -> Iterator[Judged]:
@@ -170,7 +95,7 @@ def looks(target: str, whole: bool) -> list[Callable[[], Judged]]:
 
 
 def of_rule(op: Op, name: str, cases: Sequence[Case], whole: bool) -> Judged:
-    chosen, looks = telling(cases, TELLING), []
+    chosen, looks = telling(cases)[:TELLING], []
     for case in cases if whole else chosen:
         looks.append((case.label, functools.partial(one, op, case, name, not whole or case not in chosen, case in chosen)))
     return gathered(op.name, name, "", looks)
@@ -182,17 +107,6 @@ def one(op: Op, case: Case, rule: str, quick: bool, order2: bool) -> Verdict:
     if not any(map(is_float, operands)):
         return Verdict(op.name, op.find(rule).contract, case.label, (Line("structure", "not asked", "no operand that can be perturbed"),))
     return check_rule(op, *operands, rule=rule, quick=quick, order2=order2, seed=seed, **case.statics)
-
-
-def telling(cases: Sequence[Case], count: int) -> list[Case]:
-    """The cases that say most: neither empty nor large, and with other statics each."""
-    size = lambda case: sum(np.size(x) for x in case.make(np.random.default_rng(0)) if hasattr(x, "dtype"))
-    ranked = sorted(cases, key=lambda case: abs(size(case) - 12))
-    first: dict[tuple, Case] = {}
-    for case in ranked:
-        first.setdefault(tuple(sorted(case.statics)), case)
-    chosen = list(first.values())[:count]
-    return chosen + [case for case in ranked if case not in chosen][: count - len(chosen)]
 
 
 def gathered(op: str, rule: str, stands_on: str, looks: Sequence[tuple[str, Callable[[], Verdict]]]) -> Judged:

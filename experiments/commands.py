@@ -35,6 +35,7 @@ BENCHES = {  # name: module of experiments/bench with main(argv)
     "loop": "loop",
     "import": "import_time",
     "verdict": "verdict",
+    "tokenizer": "tokenizer",
 }
 
 

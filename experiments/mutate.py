@@ -1,6 +1,9 @@
 """`pullback mutate`: plant every small mistake in rules, walk and optimisers, and count those that go unnoticed."""
 
+import itertools
 import json
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +12,17 @@ from typing import Annotated, Any
 
 import tyro
 
+from ..autograd.differences import FAST
 from ..lib.errors import ConfigError, UnknownName, near
 from ..ops.op import REGISTRY
-from .mutation.judging import Outcome, fingerprint, judge, mutants_of, targets
+from .mutation.judging import Outcome, fingerprint, judge, judge_of, mutants_of, shares, target_of, targets
 from .parsing import parse
-from .pool import spread
+from .pool import cores, spread
 from .progress import progress
 from .run import demand_place
 
+# Most of the time goes into compiling small programs that run a few times: what one process has compiled the others read.
+SHARED = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 LIMIT = 90.0  # seconds in which a worker must say something; a mutant that hangs in compiled code counts as killed
 
 
@@ -37,7 +43,7 @@ class Mutate:
 
 def main(argv: Sequence[str]) -> int:
     given = parse(Mutate, argv, "mutate")
-    outcomes = run(resolve(given.names), demand_place(given.resume) if given.resume else None)
+    outcomes = run(resolve(given.names), None if given.resume is None else demand_place(given.resume))
     if given.json:
         print(json.dumps(as_json(outcomes)))
     else:
@@ -61,27 +67,34 @@ def resolve(names: Sequence[str]) -> list[str]:
 
 def run(names: Sequence[str], resume: Path | None) -> list[Outcome]:
     """The outcome of every mutant of these targets."""
-    known = remembered(resume) if resume else {}
-    found = {name: list(known.get(name, ())) for name in names}
-    left = [name for name in names if name not in known]
-    show, done = progress(), len(names) - len(left)
-    show.start(len(names), "target")
+    found = remembered(resume) if resume else {}
+    tasks = shares([name for name in names if name not in found], cores())
+    rows: dict[str, list[Outcome]] = {task: [] for task in tasks}
+    left, show, folder = set(tasks), progress(), tempfile.TemporaryDirectory()
+    flags = [f"--{name}={value}".lower() for name, value in FAST.items()] + [os.environ.get("XLA_FLAGS", "")]
+    environment = {**SHARED, "JAX_COMPILATION_CACHE_DIR": folder.name, "XLA_FLAGS": " ".join(flags)}
+    show.start(len(tasks), "target")
     try:
-        for answer in spread(judge, left, LIMIT):
-            rows = found[answer.task]
-            if answer.hung:
-                rows.append(Outcome.of(answer.task, mutants_of(answer.task)[answer.index][1], "time"))
-            elif isinstance(answer.value, Outcome):
-                rows.append(answer.value)
-            elif answer.value:
-                raise ConfigError(answer.value)
-            else:
-                done += 1
-                show.at(done, answer.task)
-                if resume:
-                    remember(resume, answer.task, rows)
+        for task, index, value, hung in spread(judge, tasks, LIMIT, environment=environment):
+            target = target_of(task)
+            if isinstance(value, Outcome):
+                rows[task].append(value)
+            elif hung and index:
+                rows[task].append(Outcome.of(target, mutants_of(task, judge_of(target))[index - 1][1], "time"))
+            elif hung or value:
+                raise ConfigError(value or f"{target} itself gave no answer in {LIMIT:.0f} s, or it ended its process")
+            elif index:
+                left.remove(task)
+                show.at(len(tasks) - len(left), target)
+                parts = [part for part in tasks if target_of(part) == target]
+                if left.isdisjoint(parts):
+                    rounds = itertools.zip_longest(*(rows[part] for part in parts))
+                    found[target] = [outcome for one in rounds for outcome in one if outcome]
+                    if resume:
+                        remember(resume, target, found[target])
     finally:
         show.close()
+        folder.cleanup()
     return [outcome for name in names for outcome in found[name]]
 
 

@@ -4,11 +4,12 @@ A worker is a fresh Python that imports one function and calls it per task. The 
 does not come within the limit ends the worker, and the task goes on in a new one after what was being worked at.
 """
 
+import functools
 import importlib
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
@@ -28,17 +29,23 @@ def cores() -> int:
 
 
 def spread(
-    work: Callable[[str, int], Iterator[Any]], tasks: Sequence[str], limit_s: float, processes: int | None = None
+    work: Callable[[str, int], Iterator[Any]],
+    tasks: Sequence[str],
+    limit_s: float,
+    processes: int | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Generator[Answer, None, None]:
     """Answers of work(task, start) for every task, in the order in which they come.
 
     work: a module's function; it yields one answer per piece, from piece `start` on. limit_s: how long a piece may take.
+    environment: variables that the workers have besides.
     """
+    new = functools.partial(Worker, work, dict(environment or {}))
     waiting = [(task, 0) for task in tasks]
     workers: list[Worker] = []
     try:
         for _ in range(min(processes or cores(), len(tasks))):
-            workers.append(Worker(work))
+            workers.append(new())
         while waiting or any(worker.task for worker in workers):
             for worker in workers:
                 if not worker.task and waiting:
@@ -59,7 +66,7 @@ def spread(
                     continue
                 yield Answer(task, index, None, hung=True)  # it hangs, or it took its process with it
                 worker.end()
-                workers[workers.index(worker)] = Worker(work)
+                workers[workers.index(worker)] = new()
                 waiting.insert(0, (task, index + 1))
     finally:
         for worker in workers:
@@ -69,11 +76,17 @@ def spread(
 class Worker:
     """A process and the task that it is at; "" when it has none."""
 
-    def __init__(self, work: Callable):
+    def __init__(self, work: Callable, environment: dict[str, str]):
         context = multiprocessing.get_context("spawn")  # JAX has threads, which a fork would lose
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(theirs, work.__module__, work.__qualname__), daemon=True)
-        self.process.start()
+        before = dict(os.environ)
+        os.environ.update(environment)  # a process begins with what is there; JAX reads it when it is imported
+        try:
+            self.process.start()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
         theirs.close()
         self.task, self.index, self.since, self.fresh, self.alive = "", 0, 0.0, True, True
 

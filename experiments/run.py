@@ -8,8 +8,8 @@
 Every file but metrics.jsonl is there whole or not at all.
 """
 
-import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from .. import nn
 from ..lib import tokens
 from ..lib.atomic import reason, replacing, write_json
 from ..lib.errors import ConfigError, PullbackError
+from ..lib.reading import read_json
 from ..lib.tokens import Tokeniser
 from ..models.gpt2 import GPT2
 from .config import RunConfig, check, from_record, to_record
@@ -29,7 +30,6 @@ from .small.config import SMALL, SmallConfig
 from .step import template_of
 
 RUNS = Path("runs")
-LIMIT = 32 << 20  # bytes of a JSON file; a vocabulary of every character there is takes a third of it
 
 
 def demand_free(folder: str | Path) -> Path:
@@ -58,13 +58,21 @@ def demand_writable(folder: Path) -> Path:
     return folder
 
 
-def demand_place(file: str | Path) -> Path:
-    """The path of a file whose folder is there to be written into: asked before the work, not after it."""
-    file = Path(file)
-    if not file.parent.is_dir():
-        raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
-    demand_writable(file.parent)
-    return file
+def demand_place(file: str, suffix: str = "") -> Path:
+    """The path of a file that can be written, with this ending: asked before the work, not after it."""
+    if not file:
+        raise ConfigError("the name of a file to write is empty")
+    if not file.endswith(suffix):
+        raise ConfigError(f"{file}: expected a name that ends in {suffix}")
+    if Path(file).is_dir():
+        raise ConfigError(f"cannot write {file}: it is a folder")
+    if not Path(file).parent.is_dir():
+        raise ConfigError(f"cannot write {file}: there is no folder {Path(file).parent}")
+    try:
+        with tempfile.TemporaryFile(dir=Path(file).parent):  # some folders say that they can be written into, and cannot
+            return Path(file)
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {reason(error)}") from None
 
 
 def make_folder(out: str | Path | None, preset: str) -> Path:
@@ -133,32 +141,6 @@ def load_run(path: str | Path) -> Loaded:
         return Loaded(config, read_model(folder / "model.safetensors", config), tokeniser)
     except PullbackError as error:
         raise ConfigError(f"cannot load the run {folder}: {error}") from None
-
-
-def read_json(path: Path) -> Any:
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LIMIT + 1)
-        if len(data) > LIMIT:
-            raise ConfigError(f"{path.name} is larger than {LIMIT:,} bytes")
-        return json.loads(data, object_pairs_hook=once, parse_constant=refused)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path.name}: {reason(error)}") from None
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, PullbackError):
-            raise
-        raise ConfigError(f"{path.name} is damaged: {error}") from None
-
-
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        raise ConfigError("a JSON object has a field twice")
-    return record
-
-
-def refused(constant: str) -> Any:
-    raise ConfigError(f"{constant} is no JSON")
 
 
 def read_model(path: Path, config: RunConfig) -> GPT2:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from .atomic import reason
 from .download import Progress, download
 from .errors import ConfigError, UnknownName, near
+from .reading import read_bytes
 
 PYTHON_DOCS = "python-docs"
 LIMIT = 2 << 30  # bytes; larger text does not fit in memory as characters and token ids
@@ -111,19 +112,13 @@ def how_to_get(name: str) -> str:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a regular file of at most `LIMIT` bytes, whose size is checked before memory is taken for it."""
+    """The bytes of a file of text, of at most `LIMIT` bytes."""
     try:
         if not path.exists():
             raise ConfigError(f"no corpus or file {str(path)!r}" + near(str(path), [PYTHON_DOCS, *NAMED]))
-        if not path.is_file():  # a pipe or a device may never end
-            raise ConfigError(f"the corpus {path} is a {'folder' if path.is_dir() else 'pipe or device'}; expected a UTF-8 text file")
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > LIMIT:
-                raise ConfigError(f"the corpus {path} has {size:,} bytes; at most {LIMIT:,} are read, so cut it")
-            return file.read(size)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {reason(error)}") from error
+    return read_bytes(path, LIMIT)
 
 
 def python_docs() -> str:

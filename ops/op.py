@@ -1,18 +1,13 @@
-"""What an op is: a jitted forward, its backward rules by name, and its composite.
-
-One calling law: a positional argument is an *operand* (an array, owed one cotangent), a keyword-only argument is a
-*static* (hashable, compiled in). An operand may be `None` where the signature says so; it then has no cotangent.
-"""
+"""What an op is: a jitted forward, its backward rules by name, and its composite. How one is called: calling.py."""
 
 import collections
-import inspect
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from ..lib.errors import OperandError, RuleError, UnknownName, near
+from .calling import explained, guarded, signature_of
 from .rule import Contract, Rule, aval_of, calm, redefined
 
 Kind = Literal["primitive", "fused", "constant"]
@@ -33,54 +28,31 @@ inspect_call: Callable | None = None  # called with an op, its plain operands an
 
 
 class Op:
-    """Called like a function. See the module's text for the calling law, `primitive` and `fused` for the two kinds."""
+    """Called like a function. See calling.py for the calling law, `primitive` and `fused` for the two kinds."""
 
     def __init__(self, fn: Callable, kind: Kind, saves: tuple[str, ...] = (), residuals: Any = None):
-        parameters = inspect.signature(fn).parameters.values()
-        operands = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        self.signature = signature_of(fn)
+        self.variadic, self.operand_names, self.required, self.static_names, self.defaults = self.signature
         self.name, self.fn, self.__doc__, self.__wrapped__ = fn.__name__, fn, fn.__doc__, fn
         self.__name__, self.__qualname__, self.__module__ = fn.__name__, fn.__qualname__, fn.__module__
         self.kind, self.is_fused, self.saves, self.residuals = kind, kind == "fused", saves, residuals
-        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in operands)
-        self.operand_names = ("xs",) if self.variadic else tuple(p.name for p in operands)
-        for p in operands:
-            if p.default is not p.empty and p.default is not None:
-                raise OperandError(f"{fn.__name__}: operand {p.name} = {p.default!r}; expected None or no default, or a `*,` before it")
-        self.required = sum(p.default is p.empty for p in operands)
-        self.static_names = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-        self.defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}
         extra = residuals._fields if residuals else ()
+        for name in extra:
+            if name in (*self.operand_names, "out"):
+                raise RuleError(f"{self.name!r} has a residual named {name!r}, as an operand or the output is; choose another name")
         self.record = collections.namedtuple(f"{fn.__name__}_residuals", (*self.operand_names, "out", *extra))
         self.rules: dict[str, Rule] = {}
         self.composite_fn: Callable | None = None
         self.recompute_fn: Callable | None = None
         self.recompute: Any = None
-        self.forward = calm(jax.jit(self.guarded(fn), static_argnames=self.static_names))
+        self.forward = calm(jax.jit(guarded(self.name, self.operand_names, fn), static_argnames=self.static_names))
         self.primal, self.program = self.forward, self.forward.program  # the program itself: for who has seen that no table is set
         if residuals:
-            first = self.guarded(lambda *xs, **statics: fn(*xs, **statics)[0])
+            first = guarded(self.name, self.operand_names, lambda *xs, **statics: fn(*xs, **statics)[0])
             self.primal = calm(jax.jit(first, static_argnames=self.static_names))
 
     def __repr__(self) -> str:
         return f"<{self.kind} op {self.name}({', '.join(self.operand_names)})>"
-
-    def guarded(self, fn: Callable) -> Callable:
-        """Refuses operands by keyword and complex ones; runs while tracing, so it costs nothing afterwards."""
-
-        def forward(*xs, **statics):
-            for name in statics:
-                if name in self.operand_names:
-                    raise OperandError(f"{self.name}: {name!r} is an operand; pass it by position")
-            for i, x in enumerate(xs):
-                aval = aval_of(x)
-                if aval is not None and jnp.issubdtype(aval.dtype, jnp.complexfloating):
-                    raise OperandError(
-                        f"{self.name}: operand {i} is {aval.dtype}; Pullback is for real numbers, pass both parts as one array"
-                    )
-            return fn(*xs, **statics)
-
-        forward.__name__ = self.name
-        return forward
 
     def which(self, saves: tuple[str, ...]) -> tuple[bool, ...]:
         """One flag per operand name and one for the output: is it kept for the backward?"""
@@ -102,28 +74,8 @@ class Op:
         return y
 
     def explain(self, operands: tuple, statics: dict, error: Exception) -> Exception:
-        """A better text for a call that broke the calling law; the error itself where the call was well formed."""
-        if isinstance(error, OperandError):
-            return error
-        for name in statics:
-            if name in self.operand_names:
-                return OperandError(f"{self.name}: {name!r} is an operand; pass it by position")
-            if name not in self.static_names:
-                return OperandError(f"{self.name} has no static {name!r}" + near(name, self.static_names))
-        for name, value in statics.items():
-            if type(value).__hash__ is None:
-                hint = "a tuple" if isinstance(value, list) else "something hashable, such as numbers, strings and tuples of them"
-                return OperandError(f"{self.name}: static {name} is a {type(value).__name__}; pass {hint}")
-        if not self.variadic and not self.required <= len(operands) <= len(self.operand_names):
-            takes = f"{self.name}({', '.join(self.operand_names)}{', *, ' if self.static_names else ''}{', '.join(self.static_names)})"
-            return OperandError(f"{takes} was called with {len(operands)} operands; statics such as axis go by keyword")
-        for i, x in enumerate(operands):
-            if isinstance(x, (list, tuple, str, dict)):
-                return OperandError(f"{self.name}: operand {i} is a {type(x).__name__}; pass an array, for example jnp.asarray(...)")
-        if "broadcast" in str(error):
-            shapes = ", ".join(str(aval.shape) for aval in map(aval_of, operands) if aval is not None)
-            return OperandError(f"{self.name}: shapes {shapes} do not broadcast; counted from the right, sizes must be equal or 1")
-        return error
+        """A better text for a call that broke the calling law."""
+        return explained(self.name, self.signature, operands, statics, error)
 
     def forget(self) -> None:
         """Drop compiled programs."""

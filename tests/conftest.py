@@ -8,10 +8,13 @@ import jax
 import pytest
 from hypothesis import settings
 
-# How many examples a hypothesis test draws. The same ones every time, and as long as they take: a compile is slow, not a hang.
-settings.register_profile("test", max_examples=200, deadline=None, derandomize=True)
-settings.register_profile("prove", settings.get_profile("test"), max_examples=10_000)
-settings.load_profile("prove" if os.environ.get("PULLBACK_PROVE") else "test")
+from pullback.ops import op as machinery
+from pullback.ops import rule
+
+# How many examples a hypothesis test draws: PULLBACK_EXAMPLES. The same ones every time, and as long as they take: a compile is
+# slow, not a hang.
+settings.register_profile("pullback", max_examples=int(os.environ.get("PULLBACK_EXAMPLES", 200)), deadline=None, derandomize=True)
+settings.load_profile("pullback")
 
 
 def pytest_addoption(parser):
@@ -52,3 +55,13 @@ def x64():
     """Everything in the test is float64; afterwards the flag is what it was."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def registry():
+    """A registry in which a test may define ops; afterwards it is what it was."""
+    before, epoch = dict(machinery.REGISTRY), rule.EPOCH.value
+    yield machinery.REGISTRY
+    machinery.REGISTRY.clear()
+    machinery.REGISTRY.update(before)
+    rule.EPOCH.set_global(epoch)

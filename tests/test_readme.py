@@ -5,19 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pullback.ops.op import REGISTRY
-
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
-
-
-@pytest.fixture
-def registry():
-    """What the examples register goes again."""
-    before = set(REGISTRY)
-    yield
-    for name in set(REGISTRY) - before:
-        del REGISTRY[name]
 
 
 def test_examples(registry, capsys):

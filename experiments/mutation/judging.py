@@ -5,7 +5,7 @@ import functools
 import hashlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,19 +73,36 @@ def judge_of(target: str) -> Any:
     return RuleJudge(REGISTRY[op], rule)
 
 
-def mutants_of(target: str) -> list[tuple[int, Mutant]]:
-    return judge_of(target).mutants()
+def shares(names: Sequence[str], processes: int) -> list[str]:
+    """Tasks for the processes: `gelu=exact 0/2` is every second mutant of a target. Shares where the targets are too few to go round."""
+    count = max(1, processes // len(names)) if names else 1
+    return [f"{name} {i}/{count}" for name in names for i in range(count)]
 
 
-def judge(target: str, start: int) -> Iterator[Outcome | str]:
-    """The outcomes of a target's mutants from the start-th on, then "". A text says what is wrong with the original."""
+def target_of(task: str) -> str:
+    return task.partition(" ")[0]
+
+
+def share_of(task: str) -> slice:
+    first, count = map(int, task.partition(" ")[2].split("/"))
+    return slice(first, None, count)
+
+
+def mutants_of(task: str, judge: Any) -> list[tuple[int, Mutant]]:
+    return judge.mutants()[share_of(task)]
+
+
+def judge(task: str, start: int) -> Iterator[Outcome | str]:
+    """What is wrong with the original, "" if nothing; then the outcomes of a share of a target's mutants, then "": from the start-th on.
+
+    Each share holds the original against its share of the checks, and its mutants against all of them.
+    """
+    target = target_of(task)
     judge = judge_of(target)
-    found = judge.mutants()
-    fault = judge.killed_by(original_of(judge))
-    if fault:
-        yield f"{target} itself does not pass {fault}; see `pullback check {target.partition('=')[0]}`"
-        return
-    for which, mutant in found[start:]:
+    if start == 0:
+        fault = judge.killed_by(original_of(judge), share_of(task))
+        yield f"{target} itself does not pass {fault}; see `pullback check {target.partition('=')[0]}`" if fault else ""
+    for which, mutant in mutants_of(task, judge)[max(0, start - 1) :]:
         yield outcome(judge, target, which, mutant)
     yield ""
 

@@ -59,10 +59,10 @@ class OptimiserJudge:
             exec(compile(text, f"<{fn.__name__}>", "exec"), namespace)
         return namespace[self.name]
 
-    def killed_by(self, mutated: Callable[..., nn.Optimiser]) -> str | None:
-        """The first step of a trajectory that is left, or a dtype that is."""
+    def killed_by(self, mutated: Callable[..., nn.Optimiser], share: slice = slice(None)) -> str | None:
+        """The first step of a trajectory that is left, or a dtype that is. share: of the trajectories."""
         with jax.enable_x64(True):
-            for number, case in enumerate(self.cases):
+            for number, case in list(enumerate(self.cases))[share]:
                 try:
                     step = self.leaves(mutated, case)
                 except Exception as error:  # a mutant may raise anything
@@ -70,7 +70,7 @@ class OptimiserJudge:
                 if step is not None:
                     return f"trajectory {number}, step {step}"
             try:
-                if not all(self.dtypes_are_kept(mutated, case) for case in self.cases):
+                if not all(self.dtypes_are_kept(mutated, case) for case in self.cases[share]):
                     return "dtypes"
             except Exception as error:
                 return f"dtypes: {type(error).__name__}"

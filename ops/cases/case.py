@@ -1,6 +1,6 @@
 """One table of truth per op: what tests, `pullback check`, mutation and benches run it on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,3 +44,19 @@ def normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], tuple]:
 def values(op: Op, label: str, operands: tuple, y, **statics) -> Edge:
     """A point of a constant op: nothing flows back, so its value alone."""
     return Edge(op, label, operands, None, (None,) * len(operands), np.array(y), statics)
+
+
+def telling(cases: Sequence[Case]) -> list[Case]:
+    """The cases that say most come first: small ones, but none without elements, each with other dtypes, numbers of axes or statics."""
+
+    def size_and_kind(case: Case) -> tuple[tuple, tuple]:
+        operands = case.make(np.random.default_rng(0))
+        sizes = [np.size(x) for x in operands if hasattr(x, "dtype")]
+        kinds = tuple((getattr(x, "dtype", type(x)), np.ndim(x)) for x in operands)
+        return (0 in sizes, abs(sum(sizes) - 12)), (kinds, tuple(sorted(case.statics)))
+
+    seen, first, rest = set(), [], []
+    for _, kind, case in sorted(((*size_and_kind(case), case) for case in cases), key=lambda found: found[0]):
+        (rest if kind in seen else first).append(case)
+        seen.add(kind)
+    return sorted(first + rest, key=lambda case: size_and_kind(case)[0][0])

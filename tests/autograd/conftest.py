@@ -8,8 +8,6 @@ import pytest
 
 from pullback.autograd import graph
 from pullback.autograd.differences import FAST
-from pullback.ops import op as machinery
-from pullback.ops import rule
 
 
 def gap(ours, theirs) -> float:
@@ -33,16 +31,6 @@ def gap_fixture():
 def jit():
     """jax.jit without XLA's late optimisations, which cost more in a test than they save."""
     return functools.partial(jax.jit, compiler_options=FAST)
-
-
-@pytest.fixture
-def registry():
-    """A registry in which a test may define ops; afterwards it is what it was."""
-    before, epoch = dict(machinery.REGISTRY), rule.EPOCH.value
-    yield machinery.REGISTRY
-    machinery.REGISTRY.clear()
-    machinery.REGISTRY.update(before)
-    rule.EPOCH.set_global(epoch)
 
 
 @pytest.fixture

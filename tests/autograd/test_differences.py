@@ -64,16 +64,36 @@ def test_along_weighs_outputs_and_moves_every_operand():
     """f(x, y) = (x·y, Σx): the slope along (v, w) is ⟨ȳ₀, v·y + x·w⟩ + ȳ₁·Σv."""
     x, y, v, w, y_bar = np.random.default_rng(0).normal(size=(5, 3))
     f = lambda xs: (xs[0] * xs[1], jnp.sum(xs[0]))
-    slope, bar = along(f, (jnp.asarray(x), jnp.asarray(y)), (jnp.asarray(y_bar), jnp.asarray(2.0)), (v[None], w[None]))
+    slope, bar, _ = along(f, (jnp.asarray(x), jnp.asarray(y)), (jnp.asarray(y_bar), jnp.asarray(2.0)), (v[None], w[None]))
     assert abs(slope[0] - (y_bar @ (v * y + x * w) + 2 * v.sum())) < 20 * bar[0]
 
 
-def test_directions_and_elements_have_the_size_of_their_operand():
-    xs = (np.full((2, 2), 1e3), np.zeros(3), np.zeros((0, 2)))
-    a, b, c = differences.signs(np.random.default_rng(0), xs, 4)
-    assert set(np.abs(a).ravel()) == {1e3} and set(np.abs(b).ravel()) == {1.0} and c.shape == (4, 0, 2)
-    e, zero, _ = differences.elements(xs, 0)
-    np.testing.assert_array_equal(e.reshape(4, 4), 1e3 * np.eye(4))
+KINKS = {  # φ with φ(0) = 0, and φ'(0+) − φ'(0−)
+    "ramp": (lambda t: np.maximum(t, 0), 1.0),
+    "corner of a curve": (lambda t: np.where(t > 0, np.expm1(3 * t), np.sin(t)), 2.0),
+    "small corner": (lambda t: np.sin(5 * t) + 1e-4 * np.abs(t), 2e-4),
+    "line": (lambda t: 3 * t, 0.0),
+    "parabola": (lambda t: 100 * t**2, 0.0),
+    "corner beside": (lambda t: np.maximum(t - 1e-5, 0), 0.0),
+    "cusp": (lambda t: np.abs(t) ** 1.5, 0.0),
+    "steps": (lambda t: np.round(64 * t) / 64, 0.0),
+    "noise": (lambda t: t + 1e-12 * np.random.default_rng(0).normal(size=t.shape), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_a_kink_at_the_point_is_told_from_what_is_none(name):
+    phi, right = KINKS[name]
+    assert differences.jumps(phi(POINTS)[None], 1e-16)[0] == pytest.approx(right, rel=1e-4)
+
+
+def test_directions_and_elements_have_the_size_of_each_element_but_not_less_than_the_median():
+    xs = (np.array([[1e3, 1.0], [2.0, 0.0]]), np.zeros(3), np.zeros((0, 2)), np.array([np.inf, 2.0, 2.0]))
+    a, b, c, d = differences.signs(np.random.default_rng(0), xs, 4)
+    np.testing.assert_array_equal(np.abs(a), np.broadcast_to([[1e3, 1.5], [2.0, 1.5]], (4, 2, 2)))
+    assert set(np.abs(b).ravel()) == {1.0} and c.shape == (4, 0, 2) and set(np.abs(d).ravel()) == {2.0}
+    e, zero, *_ = differences.elements(xs, 0)
+    np.testing.assert_array_equal(e.reshape(4, 4), np.diag([1e3, 1.5, 2.0, 1.5]))
     assert not zero.any()
 
 

@@ -199,6 +199,15 @@ def test_a_narrow_sum_is_no_wrong_rule_but_is_found():
     assert "float32" in failed(verdict) <= {"float32", "float16"}
 
 
+def test_a_function_that_rounds_inside_is_said_to_do_so(registry):
+    def narrow_tanh(x):
+        return jnp.tanh(x.astype(jnp.bfloat16)).astype(x.dtype)
+
+    op = pb.fused(saves=("x",))(narrow_tanh)
+    op.rule(lambda res, y_bar: (y_bar * (1 - jnp.tanh(res.x) ** 2),))
+    assert "rounded to a narrow dtype inside?" in pb.check_rule(op, X, quick=True).line("directions").text
+
+
 def test_aliased_operands():
     """One array twice: each operand has its own half of the slope, or the sum would be off."""
     verdict = pb.check_rule(ops.mul, X, X + 1)
@@ -339,8 +348,18 @@ def test_what_leaves_half_precision_is_not_asked_there(op, x):
 
 def test_slopes_too_small_to_be_told_are_said_to_be_so():
     twice = planted(ops.tanh, lambda res, y_bar: (ops.mul(ops.mul(2.0, y_bar), ops.sub(1.0, ops.mul(res.out, res.out))),))
-    line = pb.check_rule(ops.tanh, jnp.array([0.5, -0.3, 1e5]), rule=twice, quick=True).line("directions")
+    line = pb.check_rule(ops.tanh, jnp.array([19.0, 25.0]), rule=twice, quick=True).line("directions")
     assert line.outcome == "noted" and "4 claimed slopes are too small beside their bars" in line.text
+    assert not pb.check_rule(ops.tanh, jnp.array([0.5, -0.3, 1e5]), rule=twice), "one large element does not hide the others"
+
+
+@pytest.mark.parametrize("slope, holds", [(0.0, True), (0.3, True), (1.0, True), (-0.1, False), (1.2, False)])
+def test_at_a_kink_any_slope_between_its_sides_is_right(slope, holds, registry):
+    slopes = lambda x: ops.where(ops.equal(x, 0.0), slope, ops.where(ops.greater(x, 0.0), 1.0, 0.0))
+    ramp = planted(ops.relu, lambda res, y_bar: (ops.mul(y_bar, slopes(res.x)),), saves=("x",))
+    line = pb.check_rule(ops.relu, jnp.array([0.0, 1.0, -2.0]), rule=ramp).line("elements")
+    assert (line.outcome == "held") == holds and "x[0]" in line.text
+    assert ("1 at a kink, where any slope between its sides is right" if holds else "to the right at a kink") in line.text
 
 
 @pytest.mark.parametrize("factor, passes", [(1.0, True), (1 + 1e-6, False)])
@@ -361,6 +380,10 @@ def test_a_composite_that_is_broken(composite, registry):
     assert "composite" in failed(verdict) and "composite" in verdict.line("composite").text
 
 
+def with_half(x, eps=0.5):
+    return x * eps
+
+
 @pytest.mark.parametrize(
     "call, text",
     [
@@ -368,7 +391,9 @@ def test_a_composite_that_is_broken(composite, registry):
         (lambda: pb.check_rule(ops.tanh, X, seed=-1), "seed -1; expected a whole number"),
         (lambda: pb.check(cast(Any, 5), X), "it came a int"),
         (lambda: ops.tanh.rule(cast(Any, 5)), "takes a function or a name"),
-        (lambda: pb.fused()(lambda x, eps=0.5: x), "operand eps = 0.5; expected None or no default"),
+        (lambda: pb.check_rule(ops.tanh, [[1.0], [1.0, 2.0]]), "tanh: operand 0 makes no array"),
+        (lambda: pb.check_rule(ops.tanh, "abc"), "operand 0 is a str; pass an array"),
+        (lambda: pb.fused()(with_half), "operand eps = 0.5; expected None or no default"),
     ],
 )
 def test_what_is_no_rule_no_seed_no_function(call, text):

@@ -1,17 +1,21 @@
 """`pullback check`: the table, its JSON, its picture, and files of users."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pullback.experiments import check, checking, pool
-from pullback.experiments.checking import Judged, judge, looks, telling
+from pullback.experiments import check, checking, op_file, pool
+from pullback.experiments.checking import Judged, judge, looks
 from pullback.experiments.cli import main
 from pullback.experiments.remainder import remainders
+from pullback.lib.errors import ConfigError
 from pullback.ops.cases import CASES
+from pullback.ops.cases.case import telling
 from pullback.ops.op import REGISTRY
 
 MINE = '''
@@ -50,14 +54,6 @@ def mine(tmp_path, registry):
         return f"{path}:swish_{name}"
 
     return write
-
-
-@pytest.fixture
-def registry():
-    before = dict(REGISTRY)
-    yield
-    REGISTRY.clear()
-    REGISTRY.update(before)
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +130,10 @@ BAD = {
     "no name": (["{right}.py"], "name the op too"),
     "no folder for the picture": (["neg", "--plot", "nowhere/grid.png"], "there is no folder nowhere"),
     "no folder for the remainder": (["neg", "--remainder", "nowhere/slope.png"], "there is no folder nowhere"),
+    "nameless picture": (["neg", "--plot", ""], "the name of a file to write is empty"),
+    "a picture of another kind": (["neg", "--plot", "grid.pdf"], "grid.pdf: expected a name that ends in .png"),
+    "a folder that cannot be written into": (["neg", "--plot", "/proc/grid.png"], "cannot write /proc/grid.png"),
+    "a folder for a picture": (["neg", "--remainder", "{folder}"], "it is a folder"),
     "unknown option": (["--quik"], "did you mean '--quick'"),
 }
 
@@ -142,7 +142,9 @@ BAD = {
 def test_bad_input_is_one_line(name, mine, tmp_path, capsys):
     argv, text = BAD[name]
     mine("right")
-    assert main(["check", *(word.replace("{right}", str(tmp_path / "right")) for word in argv)]) == 2
+    (tmp_path / "folder.png").mkdir()
+    known = {"right": tmp_path / "right", "folder": tmp_path / "folder.png"}
+    assert main(["check", *(word.format(**known) for word in argv)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and text in err
 
@@ -169,7 +171,7 @@ def test_a_file_that_cannot_be_used_is_one_line(target, text, mine, capsys):
 
 @pytest.mark.parametrize("last_line", ["while True: pass", "import os; os._exit(0)"])
 def test_a_file_that_never_ends_or_ends_everything_is_one_line(last_line, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(checking, "IMPORT", 1.0)
+    monkeypatch.setattr(op_file, "IMPORT", 1.0)
     monkeypatch.setattr(pool, "STARTUP", 15.0)
     (tmp_path / "mine.py").write_text(last_line)
     assert main(["check", f"{tmp_path / 'mine.py'}:op"]) == 2
@@ -177,11 +179,22 @@ def test_a_file_that_never_ends_or_ends_everything_is_one_line(last_line, tmp_pa
     assert err.count("\n") == 1 and "mine.py did not come to its end" in err
 
 
+def test_one_file_by_two_paths_is_one_module_and_two_files_with_one_name_are_told_apart(mine, tmp_path, monkeypatch, registry):
+    first = mine("twin")
+    path, name = first.rsplit(":", 1)
+    monkeypatch.chdir(tmp_path)
+    assert op_file.load(first)[0] is op_file.load(f"{Path(path).relative_to(tmp_path)}:{name}")[0]
+    other = tmp_path / "other.py"
+    other.write_text(Path(path).read_text())
+    with pytest.raises(ConfigError, match=f"an op named '{name}' is there already, from {re.escape(path)}"):
+        op_file.load(f"{other}:{name}")
+
+
 def test_the_cases_that_say_most_differ_in_their_statics():
     cases = [case for case in CASES if case.op.name == "attention"]
-    chosen = telling(cases, 3)
-    assert len({tuple(sorted(case.statics)) for case in chosen}) == 3
-    assert len(telling(cases[:2], 3)) == 2
+    ranked = telling(cases)
+    assert len({tuple(sorted(case.statics)) for case in ranked[:3]}) == 3
+    assert len(ranked) == len(cases) and all(case in ranked for case in cases)
 
 
 def test_a_part_of_the_work_is_the_same_work():

@@ -16,6 +16,7 @@ from pullback.experiments.mutation.operators import mutants
 from pullback.experiments.mutation.rules import RuleJudge
 from pullback.experiments.mutation.sources import family, source_of
 from pullback.experiments.mutation.walk import WalkJudge, same
+from pullback.experiments.pool import Answer
 from pullback.ops.rule import Rule
 
 RULE = """
@@ -82,17 +83,35 @@ def test_helpers_of_the_same_file_belong_to_a_rule():
 
 
 def test_a_judge_notices_each_mutant_of_a_rule_and_passes_the_rule():
-    outcomes: list = list(judging.judge("tanh=exact", 0))
-    assert outcomes.pop() == "" and len(outcomes) >= 8
+    found: list = list(judging.judge("tanh=exact 0/1", 0))
+    sound, *outcomes, end = found
+    assert sound == end == "" and len(outcomes) >= 8
     assert all(outcome.killed for outcome in outcomes), [o.diff for o in outcomes if not o.killed]
-    assert list(judging.judge("tanh=exact", len(outcomes) - 1)) == [outcomes[-1], ""], "a part of the work is the same work"
+    assert list(judging.judge("tanh=exact 0/1", len(outcomes))) == [outcomes[-1], ""], "a part of the work is the same work"
+
+
+def test_the_shares_of_a_target_are_its_mutants():
+    assert judging.shares(["a", "b"], 2) == ["a 0/1", "b 0/1"] and judging.shares([], 2) == []
+    judge = RuleJudge(ops.REGISTRY["tanh"], "exact")
+    parts = [judging.mutants_of(task, judge) for task in judging.shares(["tanh=exact"], 3)]
+    assert len(parts) == 3 and sorted(mutant.diff for part in parts for _, mutant in part) == sorted(m.diff for _, m in judge.mutants())
 
 
 def test_a_rule_that_is_wrong_itself_is_an_error_not_a_score(monkeypatch):
     wrong = Rule(ops.neg, "exact", lambda res, y_bar: (y_bar,), "exact", ())
     monkeypatch.setattr(judging, "original_of", lambda judge: wrong)
-    said: list = list(judging.judge("neg=exact", 0))
-    assert len(said) == 1 and said[0].startswith("neg=exact itself does not pass directions")
+    assert str(next(judging.judge("neg=exact 0/1", 0))).startswith("neg=exact itself does not pass directions")
+
+
+def test_an_original_that_gives_no_answer_is_an_error_and_a_mutant_that_gives_none_is_noticed(monkeypatch):
+    answers = [Answer("neg=exact 0/1", 0, None, hung=True)]
+    monkeypatch.setattr(mutate, "cores", lambda: 1)
+    monkeypatch.setattr(mutate, "spread", lambda *_, **__: iter(answers))
+    with pytest.raises(pb.PullbackError, match="neg=exact itself gave no answer"):
+        mutate.run(["neg=exact"], None)
+    answers = [Answer("neg=exact 0/1", 0, ""), Answer("neg=exact 0/1", 1, None, hung=True), Answer("neg=exact 0/1", 2, "")]
+    (outcome,) = mutate.run(["neg=exact"], None)
+    assert outcome.killed == "time"
 
 
 def test_an_equivalent_needs_its_proof_and_must_agree(monkeypatch):
@@ -166,8 +185,9 @@ def test_resume_asks_only_for_what_is_left(tmp_path, monkeypatch):
         file.write('{"target": "add=ex')  # cut short
     assert mutate.remembered(path) == {"neg=exact": rows}
     asked = []
-    monkeypatch.setattr(mutate, "spread", lambda work, tasks, limit: asked.extend(tasks) or iter(()))
-    assert mutate.run(["neg=exact", "add=exact"], path) == rows and asked == ["add=exact"]
+    done = lambda work, tasks, limit, environment: (asked.append(task) or Answer(task, index, "") for task in tasks for index in (0, 1))
+    monkeypatch.setattr(mutate, "spread", done)
+    assert mutate.run(["neg=exact", "add=exact"], path) == rows and set(map(judging.target_of, asked)) == {"add=exact"}
     monkeypatch.setattr(mutate, "fingerprint", lambda: "other sources")
     assert mutate.remembered(path) == {}
 

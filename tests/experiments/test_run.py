@@ -81,7 +81,7 @@ DAMAGE = {
     "config empty": (truncate("config.json", 0), "config.json is damaged"),
     "config not UTF-8": (lambda f: (f / "config.json").write_bytes(b'{"preset": "\xff"}'), "config.json is damaged"),
     "config too deep": (lambda f: (f / "config.json").write_text("[" * 100_000), "config.json is damaged"),
-    "config too large": (lambda f: os.truncate(f / "config.json", 40 << 20), "config.json is larger than"),
+    "config too large": (lambda f: os.truncate(f / "config.json", 40 << 20), "config.json has 41,943,040 bytes; at most"),
     "config with NaN": (lambda f: (f / "config.json").write_text('{"steps": NaN}'), "NaN is no JSON"),
     "config with a field twice": (lambda f: (f / "config.json").write_text('{"steps": 1, "steps": 2}'), "a field twice"),
     "config with an unknown field": (edit_json("config.json", lambda r: r.update(stepz=1)), "no field"),
@@ -92,7 +92,7 @@ DAMAGE = {
     "a huge width": (edit_json("config.json", lambda r: r["model"].update(width=10**12)), "is F32 of shape"),
     "more layers": (edit_json("config.json", lambda r: r["model"].update(layers=3)), "lacks tensor 'blocks.2"),
     "fewer layers": (edit_json("config.json", lambda r: r["model"].update(layers=1)), "has an unknown tensor 'blocks.1"),
-    "tokeniser gone": (lambda f: (f / "tokeniser.json").unlink(), "cannot read tokeniser.json"),
+    "tokeniser gone": (lambda f: (f / "tokeniser.json").unlink(), "tokeniser.json: No such file"),
     "tokeniser of no kind": (edit_json("tokeniser.json", lambda r: {"kind": "bpe"}), "a tokeniser's record has a kind"),
     "tokeniser larger than the model": (
         edit_json("tokeniser.json", lambda r: {"kind": "characters", "characters": "".join(map(chr, range(300, 700)))}),

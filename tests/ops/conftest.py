@@ -4,8 +4,8 @@ A case is run as an engine would run it: `Op.evaluate` forward, then the rule's 
 perturbed. Everything here works in float64, inside `with jax.enable_x64(True)`.
 """
 
+import collections
 import functools
-import itertools
 from types import SimpleNamespace
 
 import jax
@@ -16,8 +16,6 @@ import pytest
 import pullback as pb
 from pullback import ops
 from pullback.autograd.differences import FAST
-from pullback.ops import op as machinery
-from pullback.ops import rule
 from pullback.ops.rule import is_float
 
 LADDER = 2.0 ** -np.arange(18)  # steps of the differences, times the size of x
@@ -181,17 +179,20 @@ def compared(op, numpy, theirs, drawn, dtype: str, seed: int, rest=(), size=0.0,
 def closely(came, due, dtype: str, size: float, units: int, what: str) -> None:
     due = np.asarray(due, np.float64)
     assert came.shape == due.shape, what
-    unit = float(jnp.finfo(dtype).eps) * max(1e-30, np.max(np.abs(due), initial=size))
+    unit = max(float(jnp.finfo(dtype).eps) * np.max(np.abs(due), initial=size), float(jnp.finfo(dtype).smallest_subnormal))
     off = np.max(np.abs(np.asarray(came, np.float64) - due), initial=0.0)
     assert off <= units * unit, f"{what}: {off / unit:.0f} units off"
 
 
-examples = itertools.count(1)
+MANY = 2000  # compiled programs, a gigabyte or two
+compiled = collections.Counter()
+jax.monitoring.register_event_duration_secs_listener(lambda event, duration_secs, **_: compiled.update([event]))
 
 
 def forgetting() -> None:
-    """Once in a thousand examples, let go of the programs that they made: ten thousand would fill the memory."""
-    if next(examples) % 1000 == 0:
+    """Let go of compiled programs when there are MANY: those of ten thousand examples would fill the memory."""
+    if compiled["/jax/core/compile/backend_compile_duration"] > MANY:
+        compiled.clear()
         programs.cache_clear()
         jax.clear_caches()
 
@@ -225,13 +226,3 @@ def judge():
     return SimpleNamespace(
         arrays=arrays, mask=mask_of, run=run, by_autodiff=by_autodiff, by_differences=by_differences, extrapolated=extrapolated
     )
-
-
-@pytest.fixture
-def registry():
-    """A registry in which a test may define ops: afterwards it is what it was."""
-    before, epoch = dict(machinery.REGISTRY), rule.EPOCH.value
-    yield machinery.REGISTRY
-    machinery.REGISTRY.clear()
-    machinery.REGISTRY.update(before)
-    rule.EPOCH.set_global(epoch)

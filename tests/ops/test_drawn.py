@@ -108,7 +108,8 @@ dtypes = st.sampled_from(DTYPES)
 @given(st.sampled_from(sorted(UNARY)), st.sampled_from(SHAPES), dtypes, seeds)
 def test_of_one_operand(compare, name, shape, dtype, seed):
     numpy, theirs, draw = UNARY[name]
-    compare(name, numpy, theirs, [draw(np.random.default_rng(seed), shape)], dtype, seed)
+    terms = 0.3 if name in ("silu", "mish", "gelu_erf") else 0.0  # of slopes that cross 0
+    compare(name, numpy, theirs, [draw(np.random.default_rng(seed), shape)], dtype, seed, size=terms)
 
 
 @given(st.sampled_from(sorted(BINARY)), st.sampled_from(PAIRS), dtypes, seeds)
@@ -176,9 +177,12 @@ def test_layout(compare, shape, data, dtype, seed):
     compare(name, numpy, theirs, [np.random.default_rng(seed).normal(size=shape)], dtype, seed, **statics)
 
 
+matmul = functools.partial(jnp.matmul, precision="highest")  # one object: programs are found again by it
+
+
 @given(st.sampled_from([(3, 4), (1, 1), (2, 1), (0, 3), (2, 0)]), st.sampled_from(["", "2", "4"]), st.booleans(), dtypes, seeds)
 def test_products(compare, rows_and_columns, stack, vector, dtype, seed):
     rng, (m, k) = np.random.default_rng(seed), rows_and_columns
     batch = (int(stack),) if stack else ()
     x, y = rng.normal(size=(*batch, m, k)), rng.normal(size=(k,) if vector else (k, 2))
-    compare("matmul", np.matmul, functools.partial(jnp.matmul, precision="highest"), [x, y], dtype, seed)
+    compare("matmul", np.matmul, matmul, [x, y], dtype, seed)

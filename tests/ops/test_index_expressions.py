@@ -53,7 +53,7 @@ def expressions(draw):
     return shape, key[0] if len(key) == 1 and draw(st.booleans()) else tuple(key)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.cache
 def program(key: tuple, skipped: int):
     """Ours and theirs for all keys that look like this one; the integer arrays are its arguments."""
 

@@ -1,5 +1,7 @@
 """The calling law of ops, their rules and masks, redefinition, and the tests' own tools."""
 
+import functools
+import re
 from typing import NamedTuple
 
 import jax
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 from pullback import ops
-from pullback.lib.errors import OperandError, RuleError, UnknownName
+from pullback.lib.errors import OperandError, PullbackError, RuleError, UnknownName
 from pullback.ops import op as machinery
 from pullback.ops import rule
 from pullback.ops.cases.case import Case, normal
@@ -117,6 +119,47 @@ def test_names_are_checked_when_an_op_is_defined(registry):
         twice.evaluate(X)
     with pytest.raises(UnknownName, match="did you mean 'straight_through'"):
         ops.gelu.evaluate(X, rule="straight")
+
+
+def with_out(x, out):
+    return x
+
+
+def with_underscore(_x):
+    return _x
+
+
+def with_anything(x, **statics):
+    return x
+
+
+def one_and_more(x, *xs):
+    return x
+
+
+def one(x):
+    return x, Sizes(x)
+
+
+class Sizes(NamedTuple):
+    x: jax.Array
+
+
+@pytest.mark.parametrize(
+    "fn, residuals, text",
+    [
+        (lambda x: x, None, "<lambda> is no name: write `def my_op(...)`"),
+        (functools.partial(with_out, 1), None, "is no name"),
+        (with_out, None, "an argument named 'out'"),
+        (with_underscore, None, "no name begins with _"),
+        (with_anything, None, "**statics; expected each static by name"),
+        (one_and_more, None, "operands beside *xs"),
+        (one, Sizes, "a residual named 'x'"),
+    ],
+)
+def test_a_signature_that_is_none_of_an_op_is_one_line(fn, residuals, text, registry):
+    with pytest.raises(PullbackError, match=re.escape(text)):
+        fused(residuals=residuals)(fn)
 
 
 def test_an_op_defined_again_replaces_the_old_one(registry):
