@@ -58,7 +58,7 @@ def settle() -> str:
     if in_force(os.environ):
         return "GLIBC_TUNABLES"
     if count_arenas(libc) > 1:  # their number is not told: threads that start now would make the next answer another one
-        return f"other threads have malloc arenas already; call keep() before the first jax call, or start under GLIBC_TUNABLES={tunables()}"
+        return f"threads have malloc arenas already; call keep() before the first jax call, or start under GLIBC_TUNABLES={tunables()}"
     if not all(libc.mallopt(parameter, value) for parameter, value in ((ARENA_MAX, 1), (MMAP_MAX, 0), (TRIM_THRESHOLD, -1))):
         return "mallopt refused"
     reserve(libc)
