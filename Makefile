@@ -1,5 +1,6 @@
 # make train    a small GPT-2 learns to write, in about two minutes
 # make test     all tests
+# make parity   GPT-2 beside transformers: logits, tokens, gradients, losses; WEIGHTS=DIR takes weights of yours. It installs torch
 # make prove    the long proofs (every mutant, random operands by the ten thousand); they stand in docs/proof.json
 # make lint     ruff;   make types   pyright
 #
@@ -12,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-inp
 # $(call need,code,text): end here, in one line, unless this interpreter runs the code.
 need = $(if $(shell $(PYTHON) -c '$(1); print(1)' 2>/dev/null),,$(error $(2)))
 
-.PHONY: train test prove lint types
+.PHONY: train test parity prove lint types
 .DELETE_ON_ERROR:
 
 train: .venv/.plots
@@ -21,7 +22,10 @@ train: .venv/.plots
 test: .venv/.test
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(ARGS)
 
-prove: .venv/.test
+parity: .venv/.test .venv/.parity
+	WEIGHTS='$(WEIGHTS)' $(BIN)/python -m pytest -q tests/parity $(ARGS)
+
+prove: .venv/.test .venv/.parity
 	$(BIN)/python -m pullback.experiments.proof $(ARGS)
 
 lint: .venv/.test
@@ -31,7 +35,7 @@ lint: .venv/.test
 types: .venv/.test
 	$(BIN)/pyright $(ARGS)
 
-.venv/.plots .venv/.test: .venv/.%: pyproject.toml | .venv/src/pullback
+.venv/.plots .venv/.test .venv/.parity: .venv/.%: pyproject.toml | .venv/src/pullback
 	@echo "installing pullback[$*] into .venv; the first time takes minutes"
 	@$(INSTALL) --editable '.[$*]'
 	@touch $@

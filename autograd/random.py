@@ -6,6 +6,7 @@ A recomputation, another rule, another split of the batch or a resumed run there
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ KEYS: ContextVar[Draws | None] = ContextVar("keys", default=None)
 
 
 @contextlib.contextmanager
-def keys(seed, step=0, first_example=0) -> Iterator[None]:
+def keys(seed: Any, step: Any = 0, first_example: Any = 0) -> Iterator[None]:
     """`with pb.keys(seed, step):` inside the step (around a compiled call it would be baked in, so there it does not reach).
 
     seed, step: integers, traced or not. first_example: global index of the first example of this batch, for a batch that

@@ -2,29 +2,24 @@
 
 import importlib
 import importlib.util
-import json
-import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import tyro
 
-from ..lib import arena
 from ..lib.corpora import NAMED, fetch
 from ..lib.errors import UnknownName, near
-from ..lib.precision import precision
-from . import sample
 from .config import RunConfig
 from .loop import Result
 from .loop import train as train_run
-from .machine import use_device, use_threads
+from .machine import Machine, settle
+from .output import say, visible
 from .parsing import parse
 from .plot import MISSING, can_plot
 from .presets import preset
 from .progress import progress
-from .run import load_run
 from .small.config import SMALL, SmallConfig
 from .small.train import train as train_small
 
@@ -36,21 +31,8 @@ BENCHES = {  # name: module of experiments/bench with main(argv)
     "import": "import_time",
     "verdict": "verdict",
     "tokenizer": "tokenizer",
+    "generate": "generate",
 }
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where and how a command runs."""
-
-    device: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """cpu, gpu or tpu, or the i-th of them as in gpu:1; JAX's choice if not given."""
-    threads: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Keep to so many cores."""
-    arena: Literal["on", "off"] = "on"
-    """Keep memory from step to step (Linux): fewer page faults, faster steps."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Print one JSON object on standard output and nothing else there."""
 
 
 @dataclass(frozen=True)
@@ -63,25 +45,6 @@ class Train:
     config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = field(default_factory=RunConfig)
     out: Annotated[str | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of the run, absent or empty; a new runs/PRESET-NNN if not given."""
-    machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
-
-
-@dataclass(frozen=True)
-class Generate:
-    """Write on from a prompt with the model of a run."""
-
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The folder of the run."""
-    prompt: str
-    """The text to go on from."""
-    tokens: int = 200
-    """How many tokens to add."""
-    temperature: float = 0.8
-    """Below 1 the likelier tokens gain; 0 takes the likeliest each time."""
-    top_k: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """Draw among so many likeliest tokens only."""
-    seed: int = 0
-    """Another seed, another text."""
     machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
 
 
@@ -158,27 +121,6 @@ def summary(result: Result) -> dict[str, Any]:
     }
 
 
-def generate(argv: Sequence[str]) -> int:
-    given = parse(Generate, argv, "generate")
-    settings: dict[str, Any] = dict(temperature=given.temperature, top_k=given.top_k, seed=given.seed)
-    sample.check(len(given.prompt), given.tokens, **settings)
-    settle(given.machine)
-    config, model, words = load_run(given.run)
-    prompt, show = words.encode(given.prompt), progress()
-    show.start(given.tokens, "token")
-    try:
-        with precision(config.precision):
-            ids = sample.generate(model, prompt, given.tokens, vocabulary=words.vocabulary, watch=show.at, **settings)
-    finally:
-        show.close()
-    text = words.decode(ids)
-    if given.machine.json:
-        say(run=given.run, prompt=given.prompt, text=text, ids=ids.tolist(), **settings)
-    else:
-        print(visible(given.prompt + text))
-    return 0
-
-
 def data(argv: Sequence[str]) -> int:
     given = parse(Data, argv, "data")
     if given.name not in NAMED:
@@ -212,33 +154,6 @@ def benches() -> dict[str, str]:
     return {name: folder + module for name, module in BENCHES.items() if importlib.util.find_spec(folder + module)}
 
 
-def settle(machine: Machine) -> None:
-    """In this order: JAX makes its threads, and they their memory, when the first device is asked for."""
-    use_threads(machine.threads)
-    arena.keep(machine.arena == "on")
-    use_device(machine.device)
-
-
-def visible(text: str) -> str:
-    """On a terminal without control characters, which a model of bytes writes too; elsewhere as it is."""
-    if not sys.stdout.isatty():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
-
-
-def say(**answer) -> None:
-    print(json.dumps(without_nan(answer), allow_nan=False))
-
-
-def without_nan(answer):
-    """JSON has neither NaN nor infinity: null in their place."""
-    if isinstance(answer, dict):
-        return {name: without_nan(value) for name, value in answer.items()}
-    if isinstance(answer, (list, tuple)):
-        return [without_nan(value) for value in answer]
-    return None if isinstance(answer, float) and not math.isfinite(answer) else answer
-
-
 def later(module: str) -> Callable[[Sequence[str]], int]:
     """The command of a module of its own, imported when it is called."""
     return lambda argv: importlib.import_module(f"{__package__}.{module}").main(argv)
@@ -251,7 +166,8 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command(train, "train a model: train [PRESET] [--steps N --model.layers 4 ...] [--out DIR]"),
-    "generate": Command(generate, "write on from a prompt: generate RUN --prompt TEXT"),
+    "generate": Command(later("generate"), "write on from a prompt: generate RUN|DIR --prompt TEXT"),
+    "eval": Command(later("evaluate"), "perplexity of a text: eval RUN|DIR FILE"),
     "check": Command(later("check"), "judge backward rules: check [OP|FILE.py:NAME ...]"),
     "mutate": Command(later("mutate"), "plant mistakes and count the unnoticed: mutate [OP|walk|OPTIMISER ...]"),
     "data": Command(data, "fetch a named data set: data tinyshakespeare"),

@@ -13,7 +13,7 @@ import tyro
 
 from ..lib.errors import ConfigError, UnknownName, near
 from ..lib.precision import POLICIES
-from ..lib.tokens import KINDS
+from ..lib.tokenisers import KINDS
 from ..models.gpt2 import GPT2Config
 
 T = TypeVar("T")
@@ -62,7 +62,11 @@ class RunConfig:
     data: str = "python-docs"
     """A corpus: python-docs, the name of a data set, or a UTF-8 text file."""
     tokeniser: str = "bytes"
-    """bytes or characters."""
+    """bytes, characters, bpe (byte pairs learnt from the corpus, as many as the model's vocabulary has room for) or gpt2."""
+    init: Annotated[str | None, tyro.conf.arg(metavar="RUN|DIR")] = None
+    """Begin with the weights and the tokeniser of a run, of a folder with GPT-2's weights, or of hf:NAME."""
+    trainable: Annotated[str | None, tyro.conf.arg(metavar="GLOB")] = None
+    """Change only the parameters whose names match, as in 'blocks.1[01].*,ln.*'."""
     steps: int = 2000
     """Updates of the weights."""
     batch: int = 12

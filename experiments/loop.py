@@ -19,16 +19,22 @@ from ..autograd import Compiled
 from ..lib import arena
 from ..lib.atomic import write_text
 from ..lib.corpora import read_corpus
+from ..lib.errors import ConfigError
 from ..lib.precision import precision
-from ..lib.tokens import Tokeniser, TokenStream, split, tokeniser
+from ..lib.tokenisers import Tokeniser, tokeniser
+from ..lib.tokens import TokenStream, split
+from ..models.decoding import Decoder
+from ..models.gpt2 import GPT2Config
+from ..models.sampling import Sampling
 from .config import RunConfig, check
 from .interrupt import interruptible
 from .machine import demand_memory
 from .metrics import Log, Metrics
 from .plot import can_plot, plot_loss
+from .presets import preset
+from .pretrained import load
 from .progress import Progress, Silent
 from .run import RUNS, begin, demand_free, demand_writable, make_folder, save_weights
-from .sample import generate
 from .step import Measured, Params, State, first_state, schedule_of, template_of, training_step, validation
 
 
@@ -106,9 +112,13 @@ class Job(NamedTuple):
 
 def prepare(config: RunConfig, show: Progress) -> Job:
     """Read the corpus, make the weights, compile the step. Nothing is written; what is wrong raises a PullbackError."""
-    corpus = read_corpus(config.data)
-    words = tokeniser(config.tokeniser, corpus.text)
-    config = replace(config, model=replace(config.model, vocab=max(config.model.vocab, words.vocabulary)))
+    corpus, given = read_corpus(config.data), None
+    if config.init is None:
+        words = tokeniser(config.tokeniser, corpus.text, config.model.vocab)
+        config = replace(config, model=replace(config.model, vocab=max(config.model.vocab, words.vocabulary)))
+    else:
+        given = load(config.init)
+        words, config = given.tokeniser, check(replace(config, model=continued(config, given.model.config)))
     training, held_back = split(words.encode(corpus.text), context=config.window)
     stream = TokenStream(training, config.window, config.batch, config.seed)
 
@@ -119,7 +129,7 @@ def prepare(config: RunConfig, show: Progress) -> Job:
     demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
     show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {corpus.name}; compiling")
     step, evaluate, rate = training_step(config), validation(config, held_back), jax.jit(schedule_of(config))
-    state = first_state(config)
+    state = first_state(config, given and nn.named_parameters(given.model))
     plan = step.plan(state, *stream.at(0), 0, rate(0))
     demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
     record = {
@@ -130,6 +140,16 @@ def prepare(config: RunConfig, show: Progress) -> Job:
         **surroundings(),
     }
     return Job(config, words, stream, step, evaluate, rate, state, training[:1], record)
+
+
+def continued(config: RunConfig, came: GPT2Config) -> GPT2Config:
+    """The model of the weights that a run begins with, and of the config what is free beside them. ConfigError where a setting
+    was asked for that the weights do not have."""
+    usual, asked = preset(config.preset).model, config.model
+    for name in ("vocab", "context", "layers", "heads", "width", "bias", "tied", "eps"):
+        if getattr(asked, name) not in (getattr(usual, name), getattr(came, name)):
+            raise ConfigError(f"model.{name} is {getattr(asked, name)}; the weights of {config.init} have {getattr(came, name)}")
+    return replace(came, dropout=asked.dropout, checkpoint=asked.checkpoint, chunk=asked.chunk)
 
 
 def surroundings() -> dict[str, Any]:
@@ -210,10 +230,14 @@ def run(job: Course, log: Log) -> tuple[State, int, bool]:
 
 def write_sample(folder: Path, job: Job, params: Params, show: Progress) -> str:
     """What the model writes after the first token of its corpus, also in samples.txt."""
-    show.start(job.config.sample_tokens, "token")
     model = nn.with_parameters(template_of(job.config), params)
-    drawn = generate(model, job.start, job.config.sample_tokens, vocabulary=job.words.vocabulary, seed=job.config.seed, watch=show.at)
+    decoder = Decoder(model, Sampling(seed=job.config.seed), vocabulary=job.words.vocabulary)
+    show.start(job.config.sample_tokens, "token")
+    drawn = []
+    for token in decoder.stream([job.start], job.config.sample_tokens, window=True):
+        drawn.append(token.ids)
+        show.at(len(drawn))
     show.close()
-    text = job.words.decode(np.concatenate([job.start, drawn]))
+    text = job.words.decode(np.concatenate([job.start, *drawn]))
     write_text(folder / "samples.txt", text + "\n")
     return text

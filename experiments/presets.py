@@ -34,13 +34,16 @@ QUICK = replace(
     model=replace(SHAKESPEARE_CHAR.model, vocab=256),
 )
 
-# The full model from random weights, for measuring a step and, once its weights can be read, for fine-tuning.
+# The full model, for measuring a step and, with --init, for fine-tuning; from random weights it wants a rate of 6e-4.
 GPT2_124M = replace(
     BASELINE,
     preset="gpt2-124m",
+    tokeniser="gpt2",
     batch=4,
+    context=64,
+    validate_every=40,
     sample_tokens=64,
-    schedule=ScheduleConfig(peak=6e-4, end=6e-5),
+    schedule=ScheduleConfig(peak=5e-5, end=5e-6),
     optimiser=OptimiserConfig(b2=0.95),
 )
 

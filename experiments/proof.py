@@ -23,6 +23,8 @@ PROOFS = {  # name: a command of the shell whose last line of standard output sa
     "check": "pullback check --json",
     "mutation": "pullback mutate --json",
     "verdict": "pullback bench verdict --json",
+    "parity": "python -m pytest -q tests/parity",
+    "headers": "PULLBACK_EXAMPLES=100000 python -m pytest -q tests/lib/test_tensors.py",
     "random operands": f"{DRAWN} tests/ops/test_drawn.py",
     "random operands of fused ops": f"{DRAWN} tests/ops/test_drawn_fused.py",
     "random expressions": f"{DRAWN} tests/ops/test_index_expressions.py tests/ops/test_einsum_expressions.py",

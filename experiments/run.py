@@ -14,16 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
-import safetensors
-import safetensors.numpy
 
 from .. import nn
-from ..lib import tokens
-from ..lib.atomic import reason, replacing, write_json
+from ..lib import tensors, tokenisers
+from ..lib.atomic import reason, write_json
 from ..lib.errors import ConfigError, PullbackError
 from ..lib.reading import read_json
-from ..lib.tokens import Tokeniser
+from ..lib.tokenisers import Tokeniser
 from ..models.gpt2 import GPT2
 from .config import RunConfig, check, from_record, to_record
 from .small.config import SMALL, SmallConfig
@@ -106,11 +103,7 @@ def begin(folder: Path, config: RunConfig | SmallConfig, tokeniser: Tokeniser | 
 
 
 def save_weights(folder: Path, params: dict[str, jax.Array]) -> None:
-    with replacing(folder / "model.safetensors") as beside:
-        beside.touch()
-        mode = beside.stat().st_mode  # as for any other file; safetensors would let nobody else read it
-        safetensors.numpy.save_file({name: np.asarray(x) for name, x in params.items()}, beside, {"format": "pullback"})
-        beside.chmod(mode)
+    tensors.write(folder / "model.safetensors", params, "pullback")
 
 
 class Loaded(NamedTuple):
@@ -135,7 +128,7 @@ def load_run(path: str | Path) -> Loaded:
         if isinstance(name, str) and name in SMALL:
             raise ConfigError(f"it is of {name}, which is no language model and has no tokens to write")
         config = check(from_record(RunConfig, written, "config.json"))
-        tokeniser = tokens.from_json(read_json(folder / "tokeniser.json"))
+        tokeniser = tokenisers.from_json(read_json(folder / "tokeniser.json"))
         if tokeniser.vocabulary > config.model.vocab:
             raise ConfigError(f"tokeniser.json has {tokeniser.vocabulary} tokens and the model {config.model.vocab}")
         return Loaded(config, read_model(folder / "model.safetensors", config), tokeniser)
@@ -145,22 +138,10 @@ def load_run(path: str | Path) -> Loaded:
 
 def read_model(path: Path, config: RunConfig) -> GPT2:
     """The model of `config` with the weights of a safetensors file that holds exactly its parameters."""
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            names = set(file.keys())
-            if config.model.layers > len(names):  # before a template of so many layers is made
-                raise ConfigError(f"{path.name} holds {len(names)} tensors, too few for {config.model.layers} layers")
-            template = template_of(config)
-            wanted = nn.named_parameters(template)
-            for name in sorted(wanted.keys() ^ names):
-                raise ConfigError(f"{path.name} {'lacks' if name in wanted else 'has an unknown'} tensor {name!r}")
-            for name, like in wanted.items():
-                piece = file.get_slice(name)
-                came, expected = (piece.get_dtype(), tuple(piece.get_shape())), ("F32", tuple(like.shape))
-                if came != expected:
-                    raise ConfigError(f"{path.name}: {name} is {came[0]} of shape {came[1]}, expected {expected[0]} of shape {expected[1]}")
-            return nn.with_parameters(template, {name: jax.numpy.asarray(file.get_tensor(name)) for name in wanted})
-    except OSError as error:
-        raise ConfigError(f"cannot read {path.name}: {reason(error)}") from None
-    except safetensors.SafetensorError as error:
-        raise ConfigError(f"{path.name} is damaged: {error}") from None
+    file = tensors.Tensors(path)
+    if config.model.layers > len(file.kinds):  # before a template of so many layers is made
+        raise ConfigError(f"{path.name} holds {len(file.kinds)} tensors, too few for {config.model.layers} layers")
+    template = template_of(config)
+    wanted = {name: tuple(like.shape) for name, like in nn.named_parameters(template).items()}
+    tensors.demand(wanted, file.kinds, path.name)
+    return nn.with_parameters(template, {name: jax.numpy.asarray(file[name]) for name in wanted})

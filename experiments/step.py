@@ -1,5 +1,6 @@
 """One update of the weights, and one look at validation text, each as one compiled program."""
 
+import fnmatch
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from jaxtyping import Float, Int
 
 from .. import nn
 from ..autograd import Compiled, compile, keys, value_and_grad
+from ..lib.errors import UnknownName, near
 from ..lib.tokens import windows
 from ..models.gpt2 import GPT2
 from .config import RunConfig
@@ -19,7 +21,7 @@ Params = dict[str, Array]
 
 
 class State(NamedTuple):
-    """What a step changes: the weights by name and the optimiser's state."""
+    """What a step changes: the weights by name, those that stay as they are among them, and the optimiser's state of the others."""
 
     params: Params
     optimiser: Any
@@ -37,10 +39,25 @@ def template_of(config: RunConfig) -> GPT2:
     return jax.eval_shape(lambda key: GPT2.init(key, config.model), jax.random.key(0))
 
 
-def first_state(config: RunConfig) -> State:
-    """Weights from the run's seed, and an optimiser that has seen nothing. Not compiled as one: layers share small programs."""
-    params = nn.named_parameters(GPT2.init(jax.random.key(config.seed), config.model))
-    return State(params, optimiser_of(config, jnp.float32(0)).init(params))
+def first_state(config: RunConfig, params: Params | None = None) -> State:
+    """Weights from the run's seed, unless they are given, and an optimiser that has seen nothing. Not compiled as one: layers
+    share small programs."""
+    if params is None:
+        params = nn.named_parameters(GPT2.init(jax.random.key(config.seed), config.model))
+    return State(params, optimiser_of(config, jnp.float32(0)).init(trained(config, params)))
+
+
+def trained(config: RunConfig, params: Params) -> Params:
+    """The weights that a step changes: all of them, or those whose names a pattern of `trainable` matches."""
+    if config.trainable is None:
+        return params
+    chosen: set[str] = set()
+    for pattern in config.trainable.split(","):
+        found = fnmatch.filter(params, pattern.strip())
+        if not found:
+            raise UnknownName(f"trainable: no parameter matches {pattern.strip()!r}" + near(pattern.strip(), params))
+        chosen.update(found)
+    return {name: x for name, x in params.items() if name in chosen}
 
 
 def schedule_of(config: RunConfig) -> nn.Schedule:
@@ -70,11 +87,12 @@ def training_step(config: RunConfig) -> Compiled:
     template = template_of(config)
 
     def step(state: State, inputs: Int[Array, "B T"], targets: Int[Array, "B T"], number, learning_rate):
+        changing = trained(config, state.params)
         with keys(config.seed, number):
-            loss_of = lambda model: model.loss(inputs, targets, train=True)
-            loss, grads = value_and_grad(loss_of)(nn.with_parameters(template, state.params))
-        updates, optimiser = optimiser_of(config, learning_rate).update(grads, state.optimiser, state.params)
-        return State(nn.apply_updates(state.params, updates), optimiser), Measured(loss, nn.global_norm(grads))
+            loss_of = lambda changing: nn.with_parameters(template, {**state.params, **changing}).loss(inputs, targets, train=True)
+            loss, grads = value_and_grad(loss_of)(changing)
+        updates, optimiser = optimiser_of(config, learning_rate).update(grads, state.optimiser, changing)
+        return State({**state.params, **nn.apply_updates(changing, updates)}, optimiser), Measured(loss, nn.global_norm(grads))
 
     return compile(step, donate=0)
 

@@ -14,14 +14,14 @@ import lzma
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import regex
 from jaxtyping import Int
 
+from .characters import known_ids
 from .errors import ConfigError
-from .tokens import known_ids
 
 # Published with GPT-2: contractions, then letters, numbers or other signs with the space before them, then white space, whose
 # last character goes to the word after it.
@@ -179,13 +179,27 @@ class BPE:
                     break
         return [one for one in ids if one >= 0]
 
+    def to_bytes(self, ids) -> bytes:
+        """The bytes of ids one after the other, maybe with half a character at an end."""
+        return b"".join(map(self.tokens.__getitem__, known_ids(ids, self.vocabulary).tolist()))
+
     def decode(self, ids, errors: Literal["replace", "strict"] = "replace") -> str:
         """The text of ids. Bytes that are no UTF-8 become U+FFFD, or raise ConfigError under errors="strict"."""
-        data = b"".join(map(self.tokens.__getitem__, known_ids(ids, self.vocabulary).tolist()))
+        data = self.to_bytes(ids)
         try:
             return data.decode("utf-8", errors)
         except UnicodeDecodeError as error:
             raise ConfigError(f"the tokens are no UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,}") from None
+
+    def texts(self) -> tuple[list[str], list[str]]:
+        """(tokens by id, merges as "a b") in the alphabet of vocabulary files. Special tokens go by their names."""
+        names = {i: name for name, i in self.specials.items()}
+        shown = [names.get(i) or to_text(token) for i, token in enumerate(self.tokens)]
+        return shown, [f"{shown[a]} {shown[b]}" for a, b, _ in self.merges]
+
+    def to_json(self) -> dict[str, Any]:
+        tokens, merges = self.texts()
+        return {"kind": self.kind, "tokens": tokens, "merges": merges, "specials": self.specials}
 
     @classmethod
     @functools.cache

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from .atomic import write_json, write_text
-from .bpe import BPE, END, to_bytes, to_text
+from .bpe import BPE, END, to_bytes
 from .errors import ConfigError
 from .reading import read_json, read_text
 
@@ -26,7 +26,8 @@ MERGES = {
 
 def save(bpe: BPE, folder: Path) -> None:
     """vocab.json, merges.txt and tokenizer.json in a folder that is there."""
-    vocabulary, merges = texts(bpe)
+    tokens, merges = bpe.texts()
+    vocabulary = {token: i for i, token in enumerate(tokens)}
     write_json(folder / "vocab.json", vocabulary)
     write_text(folder / "merges.txt", "\n".join([VERSION, *merges, ""]))
     level, flags = {**CUTS, "trim_offsets": True}, dict.fromkeys((*STRIPS, "normalized"), False)
@@ -57,13 +58,6 @@ def load(place: Path) -> BPE:
     return from_texts(
         vocabulary, [line for line in lines if line and not line.startswith("#version")], {END: vocabulary[END]} if known else {}
     )
-
-
-def texts(bpe: BPE) -> tuple[dict[str, int], list[str]]:
-    """({token: id}, ["a b", ...]) in the alphabet of these files. Special tokens go by their names."""
-    names = {i: name for name, i in bpe.specials.items()}
-    shown = [names.get(i) or to_text(token) for i, token in enumerate(bpe.tokens)]
-    return {token: i for i, token in enumerate(shown)}, [f"{shown[a]} {shown[b]}" for a, b, _ in bpe.merges]
 
 
 def from_texts(vocabulary: Any, merges: Any, specials: Any) -> BPE:
@@ -111,3 +105,11 @@ def from_tokenizer(record: Any) -> BPE:
         if came != expected and not (came == "" and expected is None):
             raise ConfigError(f"tokenizer.json: {name} is {str(came)[:60]!r}; expected {expected!r}, as GPT-2 has it")
     return from_texts(model.get("vocab"), model.get("merges"), {one["content"]: one.get("id") for one in added})
+
+
+def from_json(record: dict[str, Any]) -> BPE:
+    """Of what `BPE.to_json` says."""
+    tokens = record.get("tokens")
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise ConfigError("a vocabulary's record has a list of tokens")
+    return from_texts({token: i for i, token in enumerate(tokens)}, record.get("merges"), record.get("specials"))

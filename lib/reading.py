@@ -27,11 +27,15 @@ def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
 
 def read_text(path: Path, limit: int = LIMIT) -> str:
     """The text of a UTF-8 file, with the line ends that it has."""
-    data = read_bytes(path, limit)
+    return decoded(read_bytes(path, limit), str(path))
+
+
+def decoded(data: bytes, name: str) -> str:
+    """UTF-8 as text, or a ConfigError that says where it is none. name: of what it came from."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,}") from None
+        raise ConfigError(f"{name} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start:,}") from None
 
 
 def read_json(path: Path, limit: int = LIMIT) -> Any:

@@ -1,136 +1,17 @@
-"""Text as integers, and integers as batches.
+"""Tokens as batches: what is held back, what a step sees, and the whole of a text in consecutive windows.
 
 Axes: B batch, T time (one context), N tokens of a split. Every batch is a pure function of (seed, step): a resumed run, a
 second process or a skipped step sees the same data, and no position is kept anywhere.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .errors import ConfigError, UnknownName, near
-
-
-class Tokeniser(Protocol):
-    """Text to ids in [0, vocabulary) and back. `to_json` is what a run stores; `from_json` reads it."""
-
-    @property
-    def vocabulary(self) -> int: ...
-    def encode(self, text: str) -> Int[np.ndarray, " N"]: ...
-    def decode(self, ids) -> str: ...
-    def to_json(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """The 256 bytes of UTF-8: knows every text, needs no corpus."""
-
-    kind: ClassVar[str] = "bytes"
-
-    @property
-    def vocabulary(self) -> int:
-        return 256
-
-    @classmethod
-    def of(cls, text: str) -> "Bytes":
-        return cls()
-
-    @classmethod
-    def from_json(cls, record: dict) -> "Bytes":
-        return cls()
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind}
-
-    def encode(self, text: str) -> Int[np.ndarray, " N"]:
-        try:
-            data = text.encode("utf-8", "surrogateescape")  # bytes of a command line that were no UTF-8 come back as they were
-        except UnicodeEncodeError as error:
-            raise ConfigError(f"the text has half a surrogate pair at position {error.start}, which UTF-8 cannot hold") from None
-        return np.frombuffer(data, np.uint8).astype(np.int32)
-
-    def decode(self, ids) -> str:
-        """Never fails on bytes that are not UTF-8, as a model in training writes them: they become U+FFFD."""
-        return known_ids(ids, self.vocabulary).astype(np.uint8).tobytes().decode("utf-8", "replace")
-
-
-@dataclass(frozen=True)
-class Characters:
-    """The characters of a corpus, sorted by code point; an id is the place in that order."""
-
-    characters: str
-    kind: ClassVar[str] = "characters"
-
-    def __post_init__(self):
-        if not isinstance(self.characters, str) or not self.characters or list(self.characters) != sorted(set(self.characters)):
-            raise ConfigError(f"a vocabulary is a text of different characters, sorted; got {str(self.characters)[:40]!r}")
-
-    @classmethod
-    def of(cls, text: str) -> "Characters":
-        return cls("".join(sorted(set(text))))
-
-    @classmethod
-    def from_json(cls, record: dict) -> "Characters":
-        return cls(record.get("characters", ""))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "characters": self.characters}
-
-    @property
-    def vocabulary(self) -> int:
-        return len(self.characters)
-
-    def encode(self, text: str) -> Int[np.ndarray, " N"]:
-        """Raises ConfigError that names the first character outside the vocabulary."""
-        known, points = code_points(self.characters), code_points(text)
-        ids = np.minimum(np.searchsorted(known, points), self.vocabulary - 1).astype(np.int32)
-        unknown = known[ids] != points
-        if unknown.any():
-            at = int(unknown.argmax())
-            which = f"{text[at]!r} (U+{ord(text[at]):04X}) at position {at:,}"
-            raise ConfigError(f"the character {which} is not among the {self.vocabulary} of this vocabulary; leave it out")
-        return ids
-
-    def decode(self, ids) -> str:
-        chosen = code_points(self.characters)[known_ids(ids, self.vocabulary)]
-        return chosen.tobytes().decode("utf-32-le", "surrogatepass")
-
-
-KINDS: dict[str, type[Bytes] | type[Characters]] = {"bytes": Bytes, "characters": Characters}
-
-
-def tokeniser(kind: str, text: str) -> Tokeniser:
-    """The tokeniser `kind` for a corpus."""
-    if kind not in KINDS:
-        raise UnknownName(f"no tokeniser {kind!r}" + near(kind, KINDS))
-    return KINDS[kind].of(text)
-
-
-def from_json(record: Any) -> Tokeniser:
-    """The tokeniser that `to_json` described; ConfigError if the record is none."""
-    kind = record.get("kind") if isinstance(record, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ConfigError(f"a tokeniser's record has a kind, one of {', '.join(KINDS)}; got {str(record)[:80]}")
-    return KINDS[kind].from_json(record)
-
-
-def code_points(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))
-
-
-def known_ids(ids, vocabulary: int) -> np.ndarray:
-    """Ids as an integer array (N,), each in [0, vocabulary)."""
-    ids = np.asarray(ids)
-    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-        raise ConfigError(f"decode takes one row of integers; got {ids.dtype} of shape {ids.shape}")
-    outside = (ids < 0) | (ids >= vocabulary)
-    if outside.any():
-        raise ConfigError(f"the id {ids[outside.argmax()]} is outside this vocabulary of {vocabulary}")
-    return ids.astype(np.int64)
+from .errors import ConfigError
 
 
 class Batch(NamedTuple):

@@ -1,4 +1,4 @@
-"""GPT-2: a stack of pre-norm transformer blocks over token and position embeddings, with a tied head.
+"""GPT-2: a stack of pre-norm transformer blocks over token and position embeddings, with a head that is tied to the former or not.
 
 Axes: B batch, T time, D width, V vocabulary, L layers, H heads.
 
@@ -10,7 +10,7 @@ divided, and positions are N(0, 0.01²). Biases are 0 and scales 1 in both.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import DTypeLike
@@ -20,7 +20,7 @@ from .. import ops
 from ..autograd import checkpoint, scope
 from ..lib.errors import ConfigError, OperandError, UnknownName, near
 from ..lib.keys import named_key
-from ..nn import MLP, Dropout, Embedding, LayerNorm, Module, SelfAttention, static, to_compute
+from ..nn import MLP, Dropout, Embedding, LayerNorm, Linear, Module, SelfAttention, static, to_compute
 from ..nn.initialisers import normal
 
 INITIALISATIONS = {"paper": 0.02, "released": 0.01}  # the standard deviation of positions
@@ -36,6 +36,7 @@ class GPT2Config:
     heads: int = 12
     width: int = 768
     bias: bool = True  # of every linear layer and layer norm
+    tied: bool = True  # the head reads with the matrix of the token embedding; else it has one of its own
     dropout: float = 0.0  # on the embeddings and on each addition to the residual stream
     eps: float = 1e-5
     initialisation: str = "paper"  # of the weights: "paper", or "released", as OpenAI's code does
@@ -90,6 +91,12 @@ class Block(Module):
         h = ops.add(h, self.attn(self.ln1(h), train=train))
         return ops.add(h, self.mlp(self.ln2(h), train=train))
 
+    def extend(self, h: Float[Array, "B T D"], keys: Float[Array, "B H S K"], values: Float[Array, "B H S K"], start: Int[Array, " B"]):
+        """(h, keys, values): see SelfAttention.extend."""
+        y, keys, values = self.attn.extend(self.ln1(h), keys, values, start)
+        h = ops.add(h, y)
+        return ops.add(h, self.mlp(self.ln2(h))), keys, values
+
 
 class GPT2(Module):
     """`model(ids)` gives logits, `model.loss(ids, targets)` the mean cross-entropy without ever holding all logits.
@@ -102,19 +109,23 @@ class GPT2(Module):
     dropout: Dropout
     blocks: tuple[Block, ...]
     ln: LayerNorm
-    config: GPT2Config = static()
+    head: Linear | None = None  # none where it is tied
+    config: GPT2Config = static(kw_only=True)
 
     @classmethod
     def init(cls, key: PRNGKeyArray, config: GPT2Config = GPT2Config(), dtype: DTypeLike = jnp.float32) -> "GPT2":
         """Each module draws from a key made from its name, so a layer more or less leaves the draws of the others alone."""
+        drawn: dict[str, Any] = dict(initialiser=normal(0.02), dtype=dtype)
         positions = normal(INITIALISATIONS[config.initialisation])
+        head = None if config.tied else Linear.init(named_key(key, "head"), config.width, config.vocab, bias=False, **drawn)
         return cls(
-            Embedding.init(named_key(key, "wte"), config.vocab, config.width, initialiser=normal(0.02), dtype=dtype),
+            Embedding.init(named_key(key, "wte"), config.vocab, config.width, **drawn),
             Embedding.init(named_key(key, "wpe"), config.context, config.width, initialiser=positions, dtype=dtype),
             Dropout(config.dropout),
             tuple(Block.init(named_key(key, f"blocks.{i}"), config, dtype) for i in range(config.layers)),
             LayerNorm.init(config.width, bias=config.bias, eps=config.eps, dtype=dtype),
-            config,
+            head,
+            config=config,
         )
 
     def features(self, ids: Int[Array, "B T"], *, train: bool = False) -> Float[Array, "B T D"]:
@@ -129,9 +140,17 @@ class GPT2(Module):
 
     def __call__(self, ids: Int[Array, "B T"], *, train: bool = False) -> Float[Array, "B T V"]:
         """Logits of the next token after each."""
-        h = self.features(ids, train=train)
+        return self.logits(self.features(ids, train=train))
+
+    def logits(self, h: Float[Array, "... D"]) -> Float[Array, "... V"]:
+        """What the head makes of features."""
         with scope("head"):
-            return ops.linear(h, to_compute(self.wte.weight))
+            return ops.linear(h, to_compute(self.reading))
+
+    @property
+    def reading(self) -> Float[Array, "V D"]:
+        """The matrix of the head."""
+        return self.wte.weight if self.head is None else self.head.weight
 
     def loss(
         self, ids: Int[Array, "B T"], targets: Int[Array, "B T"], weights: Float[Array, "B T"] | None = None, *, train: bool = False
@@ -139,4 +158,28 @@ class GPT2(Module):
         """Mean cross-entropy in nats, Σ w·ℓ / Σ w; weights of 0 leave targets out."""
         h = self.features(ids, train=train)
         with scope("head"):
-            return ops.linear_softmax_cross_entropy(h, to_compute(self.wte.weight), targets, weights, chunk=self.config.chunk)
+            return ops.linear_softmax_cross_entropy(h, to_compute(self.reading), targets, weights, chunk=self.config.chunk)
+
+    def cache(self, rows: int, places: int) -> "Cache":
+        """Room for so many positions of each of so many texts."""
+        config = self.config
+        shape = rows, config.heads, places, config.width // config.heads
+        dtype = jnp.result_type(to_compute(self.wte.weight))
+        room = lambda: tuple(jnp.zeros(shape, dtype) for _ in self.blocks)
+        return Cache(room(), room())
+
+    def extend(self, ids: Int[Array, "B T"], cache: "Cache", start: Int[Array, " B"]) -> tuple[Float[Array, "B T D"], "Cache"]:
+        """Features of T further tokens of each text, and the cache with them in it. Row b has start[b] tokens there already."""
+        position = start[:, None] + jnp.arange(ids.shape[1])
+        h = ops.add(self.wte(ids), self.wpe(position))
+        keys, values = list(cache.keys), list(cache.values)
+        for i, block in enumerate(self.blocks):
+            h, keys[i], values[i] = block.extend(h, keys[i], values[i], start)
+        return self.ln(h), Cache(tuple(keys), tuple(values))
+
+
+class Cache(NamedTuple):
+    """Keys and values of what a model has read, by block, each (B, H, S, K) with S places."""
+
+    keys: tuple[Float[Array, "B H S K"], ...]
+    values: tuple[Float[Array, "B H S K"], ...]

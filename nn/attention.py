@@ -1,8 +1,9 @@
 """Self-attention as a layer."""
 
+import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .. import ops
 from ..lib.errors import ConfigError
@@ -56,9 +57,38 @@ class SelfAttention(Module):
 
     def __call__(self, x: Float[Array, "B T D"], mask: Bool[Array, "#B #H #T #T"] | None = None, *, train: bool = False):
         """mask: true where a query (third axis) may attend to a key (last axis)."""
+        q, k, v = self.heads_of(x)
+        return self.dropout(self.joined(ops.attention(q, k, v, mask, causal=self.causal)), train=train)
+
+    def extend(
+        self, x: Float[Array, "B T D"], keys: Float[Array, "B H S K"], values: Float[Array, "B H S K"], start: Int[Array, " B"]
+    ) -> tuple[Float[Array, "B T D"], Float[Array, "B H S K"], Float[Array, "B H S K"]]:
+        """(y, keys, values) for T further positions of texts whose earlier keys and values are kept.
+
+        Row b has `start[b]` of its S places filled; its new ones go to the places start[b] … start[b] + T − 1, of which there must
+        be as many. Each position attends to all places up to its own. No dropout.
+        """
+        if not self.causal:
+            raise ConfigError("SelfAttention.extend: only causal attention can go on from what came before")
+        q, k, v = self.heads_of(x)
+        keys, values = written(keys, k, start), written(values, v, start)
+        seen = jnp.arange(keys.shape[2]) <= (start[:, None] + jnp.arange(x.shape[1]))[:, :, None]
+        y = ops.attention(q, jnp.swapaxes(keys, 1, 2), jnp.swapaxes(values, 1, 2), seen[:, None])
+        return self.joined(y), keys, values
+
+    def heads_of(self, x: Float[Array, "B T D"]) -> list[Float[Array, "B T H K"]]:
+        """Queries, keys and values."""
         if x.ndim != 3:
             raise ConfigError(f"SelfAttention takes x (batch, time, width), not {x.shape}")
         B, T, D = x.shape
-        q, k, v = [ops.reshape(part, shape=(B, T, self.heads, D // self.heads)) for part in ops.split(self.qkv(x), 3, axis=-1)]
-        y = ops.attention(q, k, v, mask, causal=self.causal)
-        return self.dropout(self.proj(ops.reshape(y, shape=(B, T, D))), train=train)
+        return [ops.reshape(part, shape=(B, T, self.heads, D // self.heads)) for part in ops.split(self.qkv(x), 3, axis=-1)]
+
+    def joined(self, y: Float[Array, "B T H K"]) -> Float[Array, "B T D"]:
+        """The projection of what the heads found."""
+        return self.proj(ops.reshape(y, shape=(*y.shape[:2], y.shape[2] * y.shape[3])))
+
+
+def written(places: Float[Array, "B H S K"], new: Float[Array, "B T H K"], start: Int[Array, " B"]) -> Float[Array, "B H S K"]:
+    """The places with new ones from start[b] on in row b."""
+    new = jnp.swapaxes(new, 1, 2).astype(places.dtype)
+    return jax.vmap(lambda row, x, i: jax.lax.dynamic_update_slice(row, x, (0, i, 0)))(places, new, start)

@@ -6,9 +6,12 @@ The cases are not part of the project: `--cases FILE` names the JSON file, else 
 
 import ast
 import functools
+import itertools
 import operator
 import re
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +20,10 @@ import pytest
 
 import pullback as pb
 from pullback import nn, ops
+from pullback.lib import tensors
+from pullback.lib.bpe import BPE, from_merges, words_of
+from pullback.models import gpt2_weights
+from pullback.models.sampling import left
 
 AWAITED = {  # op of a case -> the issue area that brings it; these and no others may be left out
     **dict.fromkeys(("conv1d", "conv2d"), "convolution"),
@@ -24,10 +31,6 @@ AWAITED = {  # op of a case -> the issue area that brings it; these and no other
     **dict.fromkeys(("batchnorm_train", "batchnorm_eval", "batchnorm_running"), "batch norm"),
     **dict.fromkeys(("accumulated_token_mean", "accumulated_cross_entropy"), "gradient accumulation"),
     "loss_scale_trace": "loss scale",
-    **dict.fromkeys(("gpt2_pretokenize", "bpe_decode", "bpe_merge"), "tokenizer"),
-    "safetensors_read": "safetensors",
-    "conv1d_hf": "import",
-    **dict.fromkeys(("top_p_keep", "top_k_keep"), "sampling"),
 }
 
 DOCUMENTED = {  # a "should" case whose right value is not given: the docstring that says so
@@ -59,6 +62,11 @@ def attention(q, k, v, mask=None, scale=None, **statics):
     return ops.reshape(y, shape=(q.shape[0], v.shape[1]))
 
 
+def stored(w):
+    """A projection as GPT-2's files have it, brought into our order."""
+    return ops.transpose(w) if gpt2_weights.is_turned("blocks.0.attn.proj.weight") else w
+
+
 def tied_embedding_head(w, idx):
     return ops.matmul(ops.embedding(w, idx), ops.transpose(w))
 
@@ -75,6 +83,7 @@ RUN = {
     "attention": lambda q, k, v, mask, scale, mask_true="attend": attention(q, k, v, mask, scale),
     "causal_attention": lambda q, k, v, scale, query_offset=0: attention(q, k, v, scale=scale, query_offset=query_offset, causal=True),
     "bce_with_logits": bce_with_logits,
+    "conv1d_hf": lambda x, w, b: ops.linear(x, stored(w), b),
     "clip": lambda x, min=None, max=None: ops.clip(x, min, max),
     "cross_entropy": cross_entropy,
     "dropout": lambda x, p, train: ops.dropout(x, jax.random.key(0), rate=p) if train else x,
@@ -211,6 +220,42 @@ def twice_built(case):
     return {"x": float(x.grad)}
 
 
+def pieces(case):
+    """How a word is merged, from single characters on; the merges by rank."""
+    given = case["inputs"]
+    merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in given["merges"]]
+    bpe = from_merges([(a.encode(), b.encode()) for a, b in merges], ())
+    ids = [bpe.byte_ids[byte] for byte in (given.get("word") or given.get("text")).encode()]
+    return [bpe.decode([i]) for i in bpe.merged(ids)]
+
+
+def decoded(case):
+    bpe = BPE.gpt2()
+    return bpe.decode([bpe.tokens.index(bytes.fromhex(piece)) for piece in case["inputs"]["pieces_as_bytes"]])
+
+
+def read_tensors(case):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.safetensors"
+        path.write_bytes(bytes.fromhex(case["inputs"]["file_hex"]))
+        file = tensors.Tensors(path)
+        return [file[name] for name in file.kinds]
+
+
+def kept(case):
+    """The ids that stay in a draw."""
+    numbers = {f"top_{name}": float(x) for name, x in case["attrs"].items()}
+    return np.flatnonzero(left(jnp.asarray([case["inputs"]["probs"]], jnp.float32), numbers)[0]).tolist()
+
+
+EXACT = {  # what is compared as it is: texts, lists, errors
+    "gpt2_pretokenize": lambda case: list(itertools.chain.from_iterable(words_of(case["inputs"]["text"]))),
+    "bpe_merge": pieces,
+    "bpe_decode": decoded,
+    "safetensors_read": read_tensors,
+    "top_p_keep": kept,
+    "top_k_keep": kept,
+}
 SPECIAL = {
     "adam": adam,
     "adamw": lambda case: adam(case, nn.adamw, weight_decay=case["attrs"]["weight_decay"], mask=None),
@@ -257,6 +302,13 @@ def agree(values, expected, tolerance) -> bool:
 
 def judged(case) -> None:
     """Assert that a case comes out right."""
+    if case["op"] in EXACT:
+        if case["expect_out"] == {"raises": True}:
+            with pytest.raises(pb.PullbackError):
+                EXACT[case["op"]](case)
+        else:
+            assert EXACT[case["op"]](case) == case["expect_out"]
+        return
     special = SPECIAL.get(case["op"]) or next(
         (f for start, f in BACKWARDS.items() if case["attrs"].get("expr", "").startswith(start)), None
     )
@@ -325,6 +377,13 @@ def test_the_adapter_can_fail():
     judged(step)
     with pytest.raises(AssertionError):
         judged({**step, "expect_out": [0.5, -0.4]})
+    keep = {**case, "op": "top_k_keep", "attrs": {"k": 2}, "inputs": {"probs": [0.2, 0.5, 0.3]}, "expect_out": [1, 2]}
+    judged(keep)
+    merge = {**case, "op": "bpe_merge", "inputs": {"word": "abab", "merges": [["a", "b"], ["ab", "ab"]]}, "expect_out": ["abab"]}
+    judged(merge)
+    for wrong in ({**keep, "expect_out": [0, 1]}, {**merge, "expect_out": ["ab", "ab"]}):
+        with pytest.raises(AssertionError):
+            judged(wrong)
     raising = {**case, "expect_out": {"raises": True}, "expect_grads": None}
     with pytest.raises(pytest.fail.Exception):
         judged(raising)

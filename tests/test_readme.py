@@ -12,14 +12,14 @@ TEXT = (ROOT / "README.md").read_text()
 def test_examples(registry, capsys):
     scope: dict = {"__name__": "readme"}
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(block, scope)
     printed = capsys.readouterr().out
     numbers = lambda text: [float(x) for x in re.findall(r"-?\d+\.\d+", text)]
     for line, said in zip(printed.splitlines(), re.findall(r"print\(.*?# (\[.*)", TEXT)):
         assert numbers(line) == pytest.approx(numbers(said), abs=1e-3), line
-    assert float(scope["loss"]) > 0 and scope["step"].traces == 1
+    assert float(scope["loss"]) > 0 and scope["step"].traces == 1 and len(scope["text"].ids) == 10
 
 
 def test_the_first_ten_minutes(registry, capsys):

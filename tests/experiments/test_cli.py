@@ -13,6 +13,7 @@ from pullback.experiments import commands
 from pullback.experiments.cli import main
 from pullback.experiments.loop import Result
 from pullback.experiments.metrics import Metrics
+from pullback.experiments.output import visible
 from pullback.experiments.presets import preset
 from pullback.experiments.run import load_run
 from pullback.lib.corpora import NAMED
@@ -74,11 +75,10 @@ BAD = {
     "rate beyond float32": (["train", "--schedule.peak", "1e300"], "schedule.peak is 1e+300; it must be a float32, 0 or more"),
     "empty out": (["train", "--out", ""], "the name of the output folder is empty"),
     "empty corpus name": (["train", "--data", ""], "the name of the corpus is empty; expected a UTF-8 file or one of python-docs"),
-    "empty run": (["generate", "", "--prompt", "x"], "the name of the run is empty"),
     "rate": (["train", "--schedule.peak", "nan"], "schedule.peak is nan"),
     "negative rate": (["train", "--schedule.end=-1"], "schedule.end is -1.0"),
     "precision": (["train", "--precision", "float23"], "no precision 'float23'; did you mean 'float32'"),
-    "tokeniser": (["train", "--tokeniser", "bpe"], "no tokeniser 'bpe'"),
+    "tokeniser": (["train", "--tokeniser", "bpy"], "no tokeniser 'bpy'; did you mean 'bpe'"),
     "device": (["train", "--device", "abacus"], "no device 'abacus'; write cpu, gpu or tpu"),
     "device that is not there": (["train", "--device", "cpu:99"], "no device 'cpu:99' on this machine"),
     "threads": (["train", "--threads", "0"], "threads is 0"),
@@ -86,14 +86,7 @@ BAD = {
     "out is a file": (["train", "--out", __file__], "is a file; name a new folder"),
     "out is not empty": (["train", "--out", os.path.dirname(__file__)], "is not empty; name a new one"),
     "out cannot be made": (["train", "--out", os.path.join(__file__, "run")], "test_cli.py is a file"),
-    "generate without a run": (["generate", "--prompt", "x"], "there is no RUN"),
-    "generate without a prompt": (["generate", "somewhere"], "there is no --prompt STR"),
-    "generate without both": (["generate"], "there is no RUN and no --prompt STR"),
-    "empty prompt": (["generate", "somewhere", "--prompt", ""], "the prompt is empty"),
-    "no run": (["generate", "nowhere", "--prompt", "x"], "nowhere is no run: there is no config.json in it"),
-    "no tokens": (["generate", "nowhere", "--prompt", "x", "--tokens", "0"], "tokens is 0"),
-    "too many tokens": (["generate", "nowhere", "--prompt", "x", "--tokens", "9" * 20], "it must be from 1 to 2147483647"),
-    "temperature": (["generate", "nowhere", "--prompt", "x", "--temperature", "-1"], "temperature is -1.0"),
+    "generate without a run": (["generate", "--prompt", "x"], "there is no RUN|DIR"),
     "data set": (["data", "tinyshakespear"], "no data set 'tinyshakespear'; did you mean 'tinyshakespeare'?"),
     "no data set": (["data"], "there is no NAME"),
     "bench": (["bench", "gpt3-step"], "no bench 'gpt3-step'"),
@@ -231,15 +224,24 @@ def test_generate(finished, capsys):
     assert text.startswith("the ") and len(text) == 4 + 9 + 1
     assert main([*argv, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["prompt"] + answer["text"] + "\n" == text
-    assert len(answer["ids"]) == 9 and answer["seed"] == 2 and answer["run"] == str(finished.folder)
+    [written] = answer["texts"]
+    assert written["prompt"] + written["text"] + "\n" == text
+    assert len(written["ids"]) == 9 and answer["seed"] == 2 and answer["model"] == str(finished.folder)
+
+
+def test_generate_from_nothing_where_no_token_begins_a_text(finished, capsys):
+    assert "the prompt is empty" in refused(["generate", str(finished.folder), "--prompt", ""], capsys)
+    assert "tokens is 0" in refused(["generate", str(finished.folder), "--prompt", "the", "--tokens", "0"], capsys)
+    assert "it must be from 1 to 2147483647" in refused(
+        ["generate", str(finished.folder), "--prompt", "the", "--tokens", "9" * 20, "--window"], capsys
+    )
 
 
 def test_a_terminal_gets_no_control_characters(capsys, monkeypatch):
     text = "a\x1b[2Jb\tc\nd\x9b"
-    assert commands.visible(text) == text
+    assert visible(text) == text
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert commands.visible(text) == "a\ufffd[2Jb\tc\nd\ufffd"
+    assert visible(text) == "a\ufffd[2Jb\tc\nd\ufffd"
 
 
 def test_data(tmp_path, capsys, monkeypatch, request):

@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from pullback.experiments.commands import Generate, Train
+from pullback.experiments.commands import Train
+from pullback.experiments.generate import Generate
 from pullback.experiments.parsing import in_one_line, options
 
 BOXES = {
@@ -56,7 +57,7 @@ def test_options_are_what_a_command_takes():
     known = list(options(Train))
     assert {"steps", "model.layers", "schedule.peak", "optimiser.b2", "out", "device", "json", "arena"} <= set(known)
     assert len(known) == len(set(known)) and not {"preset", "config", "machine", "model"} & set(known)
-    assert "run" not in options(Generate)
+    assert "model" not in options(Generate) and {"prompt", "top_k", "device"} <= set(options(Generate))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
@@ -65,4 +66,4 @@ def test_a_terminal_that_can_draw_boxes_and_one_that_cannot(encoding):
     code = "from pullback.experiments.cli import main; raise SystemExit(main(['generate']))"
     done = subprocess.run([sys.executable, "-c", code], env={"PYTHONIOENCODING": encoding}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "pullback: generate: there is no RUN and no --prompt STR; see `pullback generate --help`\n"
+    assert done.stderr == "pullback: generate: there is no RUN|DIR; see `pullback generate --help`\n"

@@ -14,8 +14,8 @@ from pullback.experiments.plot import plot_loss, smoothed
 from pullback.experiments.progress import Silent
 from pullback.experiments.run import begin, demand_free, load_run, make_folder, save_weights
 from pullback.experiments.step import first_state
+from pullback.lib.characters import Bytes
 from pullback.lib.errors import ConfigError
-from pullback.lib.tokens import Bytes
 from pullback.models.gpt2 import GPT2Config
 
 CONFIG = RunConfig(model=GPT2Config(layers=2, heads=2, width=8, context=8, vocab=300, bias=True))
@@ -93,7 +93,7 @@ DAMAGE = {
     "more layers": (edit_json("config.json", lambda r: r["model"].update(layers=3)), "lacks tensor 'blocks.2"),
     "fewer layers": (edit_json("config.json", lambda r: r["model"].update(layers=1)), "has an unknown tensor 'blocks.1"),
     "tokeniser gone": (lambda f: (f / "tokeniser.json").unlink(), "tokeniser.json: No such file"),
-    "tokeniser of no kind": (edit_json("tokeniser.json", lambda r: {"kind": "bpe"}), "a tokeniser's record has a kind"),
+    "tokeniser of no kind": (edit_json("tokeniser.json", lambda r: {"kind": "bpx"}), "a tokeniser's record has a kind"),
     "tokeniser larger than the model": (
         edit_json("tokeniser.json", lambda r: {"kind": "characters", "characters": "".join(map(chr, range(300, 700)))}),
         "tokeniser.json has 400 tokens and the model 300",

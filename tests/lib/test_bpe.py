@@ -218,8 +218,8 @@ def test_files_come_back(bpe, tmp_path):
 
 def test_another_order_of_ids_is_taken_as_it_is(tmp_path):
     """A special token in front, as other trainers put it."""
-    vocabulary, merges = bpe_files.texts(SMALL)
-    moved = {token: (i + 1) % len(vocabulary) for token, i in vocabulary.items()}
+    tokens, merges = SMALL.texts()
+    moved = {token: (i + 1) % len(tokens) for i, token in enumerate(tokens)}
     (tmp_path / "vocab.json").write_text(json.dumps(moved))
     (tmp_path / "merges.txt").write_text("\n".join(merges))
     bpe = bpe_files.load(tmp_path)
@@ -308,4 +308,4 @@ def test_the_tokenizers_library_finds_the_same_vocabulary():
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     theirs.train_from_iterator([text], trainers.BpeTrainer(vocab_size=699, initial_alphabet=alphabet, show_progress=False))
     merges = json.loads(theirs.to_str())["model"]["merges"]
-    assert [" ".join(merge) for merge in merges] == bpe_files.texts(train(text, 700))[1]
+    assert [" ".join(merge) for merge in merges] == train(text, 700).texts()[1]

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pullback.lib import corpora
+from pullback.lib.characters import Bytes, Characters
 from pullback.lib.errors import ConfigError, UnknownName
-from pullback.lib.tokens import Bytes, Characters, TokenStream, from_json, split, tokeniser, windows
+from pullback.lib.tokenisers import from_json, tokeniser
+from pullback.lib.tokens import TokenStream, split, windows
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
@@ -27,7 +29,7 @@ def test_bytes_decode_whatever_a_model_writes(ids):
 
 @given(TEXTS.filter(bool), st.randoms())
 def test_characters_round_trip(corpus, random):
-    known = tokeniser("characters", corpus)
+    known = tokeniser("characters", corpus, 0)
     assert known.vocabulary == len(set(corpus))
     text = "".join(random.choices(corpus, k=30))
     ids = known.encode(text)
@@ -37,9 +39,18 @@ def test_characters_round_trip(corpus, random):
 
 @given(TEXTS.filter(bool))
 def test_a_run_stores_its_tokeniser(corpus):
-    for kind in ("bytes", "characters"):
-        original = tokeniser(kind, corpus)
-        assert from_json(json.loads(json.dumps(original.to_json()))) == original
+    for kind in ("bytes", "characters", "bpe"):
+        original = tokeniser(kind, corpus, 270)
+        again = from_json(json.loads(json.dumps(original.to_json())))
+        assert again.to_json() == original.to_json() and again.vocabulary == original.vocabulary
+        ids = original.encode(corpus)
+        assert (again.encode(corpus) == ids).all() and again.decode(ids) == corpus and again.to_bytes(ids) == corpus.encode()
+
+
+def test_gpt2_is_there_without_a_corpus():
+    known = tokeniser("gpt2", "", 0)
+    assert known.vocabulary == 50257 and known.encode("Hello world").tolist() == [15496, 995]
+    assert from_json(known.to_json()).encode("Hello world").tolist() == [15496, 995]
 
 
 def test_empty_texts():
@@ -71,15 +82,17 @@ def test_ids_that_are_none(ids):
 @pytest.mark.parametrize(
     "record", [None, [], "bytes", {}, {"kind": "bpe2"}, {"kind": ["bytes"]}, {"kind": "characters"}]
     + [{"kind": "characters", "characters": c} for c in ("", "ba", "aa", ["a", "b"], 7, None)]
+    + [{"kind": "bpe"}, {"kind": "bpe", "tokens": [1]}, {"kind": "bpe", "tokens": ["a"], "merges": [], "specials": {}}]
+    + [{"kind": "bpe", "tokens": ["a"], "merges": 3, "specials": None}]
 )  # fmt: skip
 def test_a_record_that_is_none(record):
-    with pytest.raises(ConfigError, match="a tokeniser's record|a vocabulary is"):
+    with pytest.raises(ConfigError, match="a tokeniser's record|vocabulary"):
         from_json(record)
 
 
 def test_an_unknown_kind_names_the_nearest():
     with pytest.raises(UnknownName, match="did you mean 'characters'"):
-        tokeniser("character", "abc")
+        tokeniser("character", "abc", 0)
 
 
 def test_the_split_cuts_where_nanogpt_does():
@@ -196,7 +209,7 @@ def test_windows_are_rows_of_one_context():
 
 def test_tiny_shakespeare_is_65_characters(data_folder):
     text = corpora.read_corpus("tinyshakespeare").text
-    known = tokeniser("characters", text)
+    known = tokeniser("characters", text, 0)
     tokens = known.encode(text)
     assert known.vocabulary == 65 and known.decode(tokens) == text
     train, validation = split(tokens, context=64)
