@@ -90,5 +90,12 @@ class SelfAttention(Module):
 
 def written(places: Float[Array, "B H S K"], new: Float[Array, "B T H K"], start: Int[Array, " B"]) -> Float[Array, "B H S K"]:
     """The places with new ones from start[b] on in row b."""
+    # One row after the other: mapped over rows it would be a scatter, for which XLA copies all places, several times; without the
+    # barrier it would be done again for every use, each time on a copy.
     new = jnp.swapaxes(new, 1, 2).astype(places.dtype)
-    return jax.vmap(lambda row, x, i: jax.lax.dynamic_update_slice(row, x, (0, i, 0)))(places, new, start)
+
+    def write(row, places):
+        one = jax.lax.dynamic_slice_in_dim(new, row, 1)
+        return jax.lax.dynamic_update_slice(places, one, (row, 0, start[row], 0))
+
+    return jax.lax.optimization_barrier(jax.lax.fori_loop(0, len(new), write, places))
