@@ -7,6 +7,7 @@ in and out, a square one too, and nothing else is.
 import math
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,10 @@ def load(folder: str | Path) -> GPT2:
         demand_tie(file, names, folder)
     stored = {theirs(name): shape[::-1] if is_turned(name) else shape for name, shape in wanted.items()}
     tensors.demand(stored, {name: file.kinds[there] for name, there in names.items()}, str(folder), tensors.FLOATS)
-    largest_first = sorted(wanted, key=lambda name: -math.prod(wanted[name]))  # it is there three times for a moment, alone
-    return with_parameters(template, {name: read(file[names[theirs(name)]], is_turned(name)) for name in largest_first})
+    largest_first = sorted(wanted, key=lambda name: -math.prod(wanted[name]))  # while it is read it is there three times
+    with ThreadPoolExecutor(2) as workers:  # NumPy lets go of the interpreter while it copies
+        arrays = workers.map(lambda name: read(file[names[theirs(name)]], is_turned(name)), largest_first)
+        return with_parameters(template, dict(zip(largest_first, arrays)))
 
 
 def read(there: np.ndarray, turned: bool) -> jax.Array:
