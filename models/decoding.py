@@ -75,7 +75,8 @@ class Decoder:
         """One `Token` after the other, `tokens` of them or until every text has met a token of `stop`.
 
         window: go on beyond the model's context. When it is full the second half of what it holds is read anew, so that a token
-        follows from half a context at least; without it such a length is a ConfigError, before anything is computed.
+        follows from half a context at least, and a penalty knows what that half has; without it such a length is a ConfigError,
+        before anything is computed.
         """
         texts = self.checked(prompts, tokens, window)
         longest = max(map(len, texts))
@@ -109,11 +110,13 @@ class Decoder:
             raise ConfigError("there is no prompt; expected at least one")
         if not 1 <= tokens < 2**31:
             raise ConfigError(f"tokens is {tokens}; it must be from 1 to {2**31 - 1}")
-        context, texts = self.config.context, [np.asarray(prompt, np.int32) for prompt in prompts]
+        context, texts = self.config.context, [np.asarray(prompt) for prompt in prompts]
         for i, text in enumerate(texts):
             of = f" {i + 1}" if len(texts) > 1 else ""
-            if text.ndim != 1 or not len(text):
+            if not text.size:
                 raise ConfigError(f"the prompt{of} is empty; expected a token at least, such as that for the end of a text")
+            if text.ndim != 1 or text.dtype.kind not in "iu":
+                raise ConfigError(f"the prompt{of} is {text.dtype} of shape {text.shape}; expected one row of integers")
             if text.min() < 0 or text.max() >= self.config.vocab:
                 raise ConfigError(f"the prompt{of} has tokens from {text.min()} to {text.max()}; the model has {self.config.vocab:,}")
             if len(text) > context and not window:
@@ -123,7 +126,8 @@ class Decoder:
                     f"the prompt{of} of {len(text):,} and {tokens:,} further tokens are more than the context of {context:,}; "
                     f"ask for {context - len(text) + 1:,} or fewer, or let a window slide"
                 )
-        return self.recent(texts) if max(map(len, texts)) >= context else texts
+        texts = [text.astype(np.int32) for text in texts]
+        return self.recent(texts) if max(map(len, texts)) > context else texts
 
     def read(self, texts: Sequence[np.ndarray], places: int, number: int) -> tuple[State, tuple[Array, Array]]:
         """The state after the prompts, and the tokens that follow them."""

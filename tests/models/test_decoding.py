@@ -102,6 +102,13 @@ def test_the_context_is_filled_to_its_last_place(model):
     np.testing.assert_array_equal(text.ids, forced(model, [1, 2, 3, *text.ids[:-1]])[2:].argmax(-1))
 
 
+@pytest.mark.parametrize("window", [False, True])
+def test_a_prompt_that_fills_the_context(model, window):
+    prompt = np.random.default_rng(5).integers(0, VOCAB, CONTEXT)
+    [text] = Decoder(model, GREEDY).write([prompt], 1, window=window)
+    assert text.ids.tolist() == [forced(model, prompt)[-1].argmax()]
+
+
 def test_a_window_slides(model):
     """Before the context is full nothing changes; then each token follows from the last half of a context, and what came after."""
     [within] = Decoder(model, GREEDY).write([[1, 2, 3]], CONTEXT - 2)
@@ -168,6 +175,9 @@ def test_a_penalty_forbids_what_was_said(model):
         ([], 1, "there is no prompt"),
         ([[1]], 0, "tokens is 0"),
         ([[1], []], 1, "the prompt 2 is empty"),
+        ([[[1, 2]]], 1, r"the prompt is int64 of shape \(1, 2\); expected one row of integers"),
+        ([[1.5]], 1, "the prompt is float64 of shape"),
+        ([[2**40]], 1, f"the prompt has tokens from {2**40}"),
         ([[VOCAB]], 1, f"the prompt has tokens from {VOCAB} to {VOCAB}; the model has {VOCAB}"),
         ([[-1]], 1, "the prompt has tokens from -1"),
         ([[1] * (CONTEXT + 1)], 1, f"the prompt has {CONTEXT + 1} tokens, and the context of the model {CONTEXT}"),

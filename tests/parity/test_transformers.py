@@ -65,7 +65,7 @@ def compare_texts(pair, figures, rows: int, tokens: int) -> None:
     context = pair.ours.config.context
     prompts = ids_for(pair, rows, max(1, min(16, context - tokens)), seed=1)
     tokens = min(tokens, context - prompts.shape[1])
-    settings = dict(max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False, pad_token_id=0)
+    settings = dict(max_new_tokens=tokens, do_sample=False, pad_token_id=0)
     with torch.no_grad():
         there = torch.from_numpy(prompts)
         written = pair.theirs.generate(there, attention_mask=torch.ones_like(there), **settings).numpy()
