@@ -42,7 +42,7 @@ DOCUMENTED = {  # a "should" case whose right value is not given: the docstring 
 def awaited(op: str) -> str | None:
     """What a case of this op waits for."""
     for start, what in (("conv", "convolution"), ("max_pool", "pooling"), ("avg_pool", "pooling"), ("batchnorm", "batch norm")):
-        if op.startswith(start) and op not in AWAITED:
+        if op.startswith(start) and op not in AWAITED and op not in RUN:
             return what
     return AWAITED.get(op)
 
