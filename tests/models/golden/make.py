@@ -31,6 +31,7 @@ def main() -> None:
         eos_token_id=0,
     )
     model: Any = transformers.GPT2LMHeadModel(config).eval()
+    model.generation_config.eos_token_id = None  # a text ends at no token
     with torch.no_grad():
         for x in model.parameters():
             x.add_(torch.randn(x.shape) * 0.3)
@@ -42,9 +43,7 @@ def main() -> None:
         return torch.nn.functional.cross_entropy(model(ids[:, :-1]).logits.flatten(0, 1), ids[:, 1:].flatten())
 
     logits = model(ids[:, :-1]).logits.detach().numpy()
-    text = model.generate(
-        ids[:1, :4], attention_mask=torch.ones(1, 4), max_new_tokens=20, min_new_tokens=20, do_sample=False, pad_token_id=0
-    )
+    text = model.generate(ids[:1, :4], attention_mask=torch.ones(1, 4), max_new_tokens=20, do_sample=False, pad_token_id=0)
     loss_of().backward()
     gradients = {f"gradient.{name.removeprefix('transformer.')}": x.grad.numpy().copy() for name, x in model.named_parameters()}
     parameters = list(model.parameters())
