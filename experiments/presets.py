@@ -22,16 +22,16 @@ SHAKESPEARE_CHAR = replace(
     model=GPT2Config(layers=4, heads=4, width=128, context=64, vocab=65, bias=False, initialisation="released"),
 )
 
-# About two minutes on two cores, without a network: the Python language reference as bytes. Under the higher rate it is at a
-# validation loss of 1.35 after 3,000 steps (at 1e-3 it learns half as fast), and its samples look like the reference.
+# Under two minutes on two cores, without a network: the Python language reference in byte pairs that are learnt from it. After
+# 1,500 steps it is at a validation loss of 4.65 a token, 1.31 a byte; without dropout it learns the corpus by heart (4.74).
 QUICK = replace(
     SHAKESPEARE_CHAR,
     preset="quick",
     data=BASELINE.data,
-    tokeniser=BASELINE.tokeniser,
-    steps=3000,
+    tokeniser="bpe",
+    steps=1500,
     schedule=ScheduleConfig(peak=3e-3, end=3e-4),
-    model=replace(SHAKESPEARE_CHAR.model, vocab=256),
+    model=replace(SHAKESPEARE_CHAR.model, vocab=2048, dropout=0.1),
 )
 
 # The full model, for measuring a step and, with --init, for fine-tuning; from random weights it wants a rate of 6e-4.
