@@ -19,7 +19,7 @@ from .gpt2 import GPT2, Cache
 from .sampling import Sampling, draw
 
 Prompts = Sequence[Any]  # rows of token ids: lists, or arrays of integers
-PIECE = 64  # prompts and caches have a multiple of so many places: another length is seldom another program
+PIECE = 64  # prompts and caches have a multiple of so many places, or half of it: another length is seldom another program
 
 
 class State(NamedTuple):
@@ -175,4 +175,5 @@ class Decoder:
 
 
 def rounded(length: int) -> int:
-    return -(-length // PIECE) * PIECE
+    """Half a piece is for short prompts: GPT-2 124M reads 32 tokens in two thirds of the time of 64."""
+    return PIECE // 2 if length <= PIECE // 2 else -(-length // PIECE) * PIECE
