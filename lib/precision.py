@@ -26,6 +26,7 @@ POLICIES = {
     "float32": Policy("float32", "float32", "highest"),
     "tf32": Policy("tf32", "float32", "default"),
     "bfloat16": Policy("bfloat16", "bfloat16", "default"),
+    "float16": Policy("float16", "float16", "default"),  # training wants a loss scale: nn.LossScaling
 }
 
 POLICY = jax.make_user_context("float32")  # part of every jax.jit key: no program outlives a change of policy

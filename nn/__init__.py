@@ -1,6 +1,7 @@
 """Where arrays live: modules, layers, initialisers, optimisers, schedules."""
 
 from . import initialisers as initialisers
+from .accumulation import accumulate as accumulate
 from .activations import Elu as Elu
 from .activations import Gelu as Gelu
 from .activations import GeluErf as GeluErf
@@ -36,6 +37,11 @@ from .hyper import with_hyperparameters as with_hyperparameters
 from .linear import Linear as Linear
 from .lion import LionState as LionState
 from .lion import lion as lion
+from .loss_scale import LossScale as LossScale
+from .loss_scale import LossScaling as LossScaling
+from .loss_scale import all_finite as all_finite
+from .loss_scale import kept as kept
+from .loss_scale import unscaled as unscaled
 from .mlp import MLP as MLP
 from .module import Module as Module
 from .module import buffer as buffer

@@ -26,11 +26,12 @@ STRIP = 2048  # rows of the weight's cotangent that are added to at a time
 
 
 class HeadResiduals(NamedTuple):
-    """The cotangents for ȳ = 1, in the accumulator's dtype: 4·(N·C + V·C + N) bytes in float32, N rows."""
+    """The cotangents for ȳ = Σ w, in the accumulator's dtype: 4·(N·C + V·C + N) bytes in float32, N rows."""
 
     x_bar: Float[Array, "... C"]
     weight_bar: Float[Array, "V C"]
     weights_bar: Float[Array, "..."]
+    whole: Float[Array, ""]  # Σ w
 
 
 @fused(saves=(), residuals=HeadResiduals)
@@ -48,9 +49,10 @@ def linear_softmax_cross_entropy(
     Where Σ w = 0 it is taken as 1, so y = 0.
 
     Rows go in chunks of at most `chunk` (by default as many as make 2²⁴ logits): one chunk of logits is held at a time, and
-    W̄ is added to in place. y being a scalar, x̄ and W̄ are known up to the factor ȳ as soon as a chunk of logits is: the
+    W̄ is added to in place. y being a scalar, x̄ and W̄ are known up to the factor ȳ/Σ w as soon as a chunk of logits is: the
     forward finds them then, and they are the residuals. So no logit is computed twice; a program that takes y alone
-    (evaluation) is compiled without them. Products of float32 operands have the precision of the policy in force.
+    (evaluation) is compiled without them. Without that factor d is of the size of p, which float16 can hold. Products of
+    float32 operands have the precision of the policy in force.
     """
     check_rows("linear_softmax_cross_entropy", x, labels, weights)
     if jnp.ndim(weight) != 2 or weight.shape[1] != x.shape[-1]:
@@ -65,11 +67,9 @@ def linear_softmax_cross_entropy(
         weights = weights.reshape(n).astype(dtype)
         x = jnp.where((weights == 0)[:, None] & ~jnp.isfinite(x), 0, x)  # a row left out may hold anything, but 0·NaN is NaN
     judgement = judged(labels, weights, len(weight), dtype)
-    whole = n or 1
-    if weights is not None:
-        whole = jnp.sum(weights)
-        whole = jnp.where(whole == 0, 1, whole)
-    share = weighted(judgement, weights) / whole
+    whole = jnp.asarray(n or 1, dtype) if weights is None else jnp.sum(weights)
+    whole = jnp.where(whole == 0, 1, whole)
+    share = weighted(judgement, weights)
 
     count = -(-n // (chunk or max(1, LOGITS // len(weight))))
     if count <= 1:
@@ -84,9 +84,9 @@ def linear_softmax_cross_entropy(
         parts = tuple(deal(a, count) for a in (x, labels, share))
         weight_bar, gathered = lax.scan(step, jnp.zeros(weight.shape, dtype), parts)
         losses, x_bar = (collect(a, n) for a in gathered)
-    y = jnp.sum(weighted(losses, share))
-    weights_bar = (judgement * losses - y) / whole
-    return y, HeadResiduals(x_bar.reshape(shape), weight_bar, weights_bar.reshape(shape[:-1]))
+    y = jnp.sum(weighted(losses, share)) / whole
+    weights_bar = judgement * losses - y
+    return y, HeadResiduals(x_bar.reshape(shape), weight_bar, weights_bar.reshape(shape[:-1]), whole)
 
 
 def head_chunk(weight, x, labels, share):
@@ -138,8 +138,9 @@ def collect(a, n: int):
 
 @linear_softmax_cross_entropy.rule
 def linear_softmax_cross_entropy_backward(res, y_bar, *, chunk):
-    # y = Σ w·ℓ / Σ w is linear in what the forward found for ȳ = 1
-    return y_bar * res.x_bar, y_bar * res.weight_bar, None, y_bar * res.weights_bar
+    # y = Σ w·ℓ / Σ w is linear in what the forward found
+    factor = y_bar / res.whole
+    return factor * res.x_bar, factor * res.weight_bar, None, factor * res.weights_bar
 
 
 @linear_softmax_cross_entropy.composite
