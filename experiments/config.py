@@ -15,6 +15,7 @@ from ..lib.errors import ConfigError, UnknownName, near
 from ..lib.precision import POLICIES
 from ..lib.tokenisers import KINDS
 from ..models.gpt2 import GPT2Config
+from ..nn import LossScaling
 
 T = TypeVar("T")
 
@@ -35,6 +36,8 @@ class ScheduleConfig:
     """Learning rate at the last step."""
     warmup: int = 100
     """Steps of the warm-up; a run so short that this is more than half of it warms up for half of it."""
+    length: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Steps of the whole; as many as the run has if not given. A run that is resumed for more steps keeps the length it began with."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class RunConfig:
     """Updates of the weights."""
     batch: int = 12
     """Windows of text per step."""
+    accumulate: int = 1
+    """Parts of a batch that are computed one after the other, in the memory of one; the numbers are those of the whole."""
     context: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Tokens per window; as many as the model can take if not given."""
     validate_every: int = 250
@@ -84,9 +89,10 @@ class RunConfig:
     seed: int = 0
     """Decides the first weights, the batches and the dropout."""
     precision: str = "float32"
-    """float32, tf32 or bfloat16; weights and optimiser stay float32."""
+    """float32, tf32, bfloat16 or float16 (with a loss scale); weights and optimiser stay float32."""
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    loss_scale: LossScaling = field(default_factory=LossScaling)
     model: GPT2Config = field(default_factory=GPT2Config)
 
     @property
@@ -95,13 +101,18 @@ class RunConfig:
         return self.model.context if self.context is None else self.context
 
     @property
+    def schedule_length(self) -> int:
+        """Steps that the learning rate is planned for."""
+        return self.steps if self.schedule.length is None else self.schedule.length
+
+    @property
     def tokens_per_step(self) -> int:
         return self.batch * self.window
 
 
 def check(config: RunConfig) -> RunConfig:
     """The config itself, or a ConfigError that names the first setting that cannot be used."""
-    for name in ("steps", "batch", "validate_every", "validate_batches", "log_every"):
+    for name in ("steps", "batch", "accumulate", "validate_every", "validate_batches", "log_every"):
         demand(name, getattr(config, name), lambda n: 1 <= n < INT32, f"from 1 to {INT32 - 1}")
     demand("sample_tokens", config.sample_tokens, lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
     demand("seed", config.seed, lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
@@ -109,6 +120,9 @@ def check(config: RunConfig) -> RunConfig:
     among("precision", config.precision, POLICIES)
     among("schedule.kind", config.schedule.kind, DECAYS)
     demand("model.eps", config.model.eps, at_least_0, "a float32, 0 or more")  # its other fields it checks itself
+    if config.batch % config.accumulate:
+        raise ConfigError(f"accumulate is {config.accumulate}; it must divide the batch, which is {config.batch}")
+    demand("schedule.length", config.schedule_length, lambda n: 1 <= n < INT32, f"from 1 to {INT32 - 1}")
     demand("context", config.window, lambda n: n >= 1, "at least 1")
     if config.window > config.model.context:
         raise ConfigError(f"context is {config.window}; it must be at most model.context, which is {config.model.context}")

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-import jax
 import numpy as np
 from jaxtyping import Int
 
@@ -35,7 +34,7 @@ from .presets import preset
 from .pretrained import load
 from .progress import Progress, Silent
 from .run import RUNS, begin, demand_free, demand_writable, make_folder, save_weights
-from .step import Measured, Params, State, first_state, schedule_of, template_of, training_step, validation
+from .step import Measured, Params, State, first_state, template_of, training_step, validation
 
 
 class Result(NamedTuple):
@@ -91,8 +90,6 @@ class Course(Protocol):
     @property
     def evaluate(self) -> Callable[..., float]: ...
     @property
-    def rate(self) -> Callable: ...
-    @property
     def state(self) -> State: ...
 
 
@@ -104,7 +101,6 @@ class Job(NamedTuple):
     stream: TokenStream
     step: Compiled
     evaluate: Callable[..., float]
-    rate: Callable
     state: State
     start: Int[np.ndarray, " 1"]
     record: dict[str, Any]
@@ -128,9 +124,9 @@ def prepare(config: RunConfig, show: Progress) -> Job:
     least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
     demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
     show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {corpus.name}; compiling")
-    step, evaluate, rate = training_step(config), validation(config, held_back), jax.jit(schedule_of(config))
+    step, evaluate = training_step(config), validation(config, held_back)
     state = first_state(config, given and nn.named_parameters(given.model))
-    plan = step.plan(state, *stream.at(0), 0, rate(0))
+    plan = step.plan(state, 0, *stream.at(0))
     demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
     record = {
         "parameters": parameters,
@@ -139,7 +135,7 @@ def prepare(config: RunConfig, show: Progress) -> Job:
         "device": str(state.params["wte.weight"].device),
         **surroundings(),
     }
-    return Job(config, words, stream, step, evaluate, rate, state, training[:1], record)
+    return Job(config, words, stream, step, evaluate, state, training[:1], record)
 
 
 def continued(config: RunConfig, came: GPT2Config) -> GPT2Config:
@@ -214,12 +210,12 @@ def run(job: Course, log: Log) -> tuple[State, int, bool]:
     try:
         with interruptible(log.show.note) as stopped:
             while done < config.steps and not stopped():
-                state, measured = job.step(state, *job.stream.at(done), done, rate := job.rate(done))
+                state, measured = job.step(state, done, *job.stream.at(done))
                 log.write()  # the line of the step before, while the device is at this one
                 done += 1
                 last, look = done == config.steps, done % config.validate_every == 0
                 if last or look or done == 1 or done % config.log_every == 0 or stopped():
-                    log.hold(done, measured, rate)
+                    log.hold(done, measured)
                 if last or look:
                     log.write(partial(job.evaluate, state.params, None if last else config.validate_batches))
             log.write()

@@ -44,9 +44,9 @@ class Log:
         self.val_loss: float | None = None
         self.step, self.since = 0, time.perf_counter()
 
-    def hold(self, step: int, measured: Measured, lr) -> None:
+    def hold(self, step: int, measured: Measured) -> None:
         """Keep what a step measured, numbers that may not be there yet, for the next `write`."""
-        self.held = step, measured, lr
+        self.held = step, measured
 
     def write(self, look: Callable[[], float] | None = None) -> None:
         """Write the line that is held, if any. `look` takes the validation loss; its time is not counted into the speed.
@@ -55,13 +55,13 @@ class Log:
         """
         if self.held is None:
             return
-        (step, measured, lr), self.held = self.held, None
+        (step, measured), self.held = self.held, None
         loss = float(measured.loss)  # waits for the device
         now = time.perf_counter()
         speed = self.tokens_per_step * (step - self.step) / (now - self.since)
         good = math.isfinite(loss)
         val_loss = look() if look and good else None
-        self.append(Metrics(step, loss, val_loss, float(lr), float(measured.grad_norm), speed))
+        self.append(Metrics(step, loss, val_loss, float(measured.lr), float(measured.grad_norm), speed))
         if not good:
             raise Diverged(f"the loss is {loss} at step {step}: lower {self.rate}, or look for the op with pb.debug_nans()")
         self.step, self.since = step, time.perf_counter() if look else now

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float, Int
 
-from .. import nn
+from .. import nn, ops
 from ..autograd import Compiled, compile, keys, value_and_grad
 from ..lib.errors import UnknownName, near
 from ..lib.tokens import windows
@@ -21,17 +21,22 @@ Params = dict[str, Array]
 
 
 class State(NamedTuple):
-    """What a step changes: the weights by name, those that stay as they are among them, and the optimiser's state of the others."""
+    """What a step changes: the weights by name, those that stay as they are among them, the optimiser's state of the others, and
+    in float16 the loss scale."""
 
     params: Params
     optimiser: Any
+    scale: nn.LossScale | None = None
 
 
 class Measured(NamedTuple):
-    """What a step says of itself: the loss before its update, and the norm of its gradients before clipping."""
+    """What a step says of itself: the loss before its update, the norm of its gradients before clipping, the learning rate and,
+    in float16, the loss scale that it was taken with."""
 
     loss: Float[Array, ""]
     grad_norm: Float[Array, ""]
+    lr: Float[Array, ""]
+    scale: Float[Array, ""] | None = None
 
 
 def template_of(config: RunConfig) -> GPT2:
@@ -44,7 +49,8 @@ def first_state(config: RunConfig, params: Params | None = None) -> State:
     share small programs."""
     if params is None:
         params = nn.named_parameters(GPT2.init(jax.random.key(config.seed), config.model))
-    return State(params, optimiser_of(config, jnp.float32(0)).init(trained(config, params)))
+    scale = config.loss_scale.init() if config.precision == "float16" else None
+    return State(params, optimiser_of(config, jnp.float32(0)).init(trained(config, params)), scale)
 
 
 def trained(config: RunConfig, params: Params) -> Params:
@@ -62,14 +68,14 @@ def trained(config: RunConfig, params: Params) -> Params:
 
 def schedule_of(config: RunConfig) -> nn.Schedule:
     """Step, counted from 0, to learning rate."""
-    s = config.schedule
-    warmup = min(s.warmup, config.steps // 2)
+    s, steps = config.schedule, config.schedule_length
+    warmup = min(s.warmup, steps // 2)
     first = s.peak / (warmup + 1)
     if s.kind == "constant":
         return nn.warmup_constant_schedule(first, s.peak, warmup)
     if s.kind == "linear":
-        return nn.warmup_linear_decay_schedule(first, s.peak, warmup, config.steps, s.end)
-    return nn.warmup_cosine_decay_schedule(first, s.peak, warmup, config.steps, s.end)
+        return nn.warmup_linear_decay_schedule(first, s.peak, warmup, steps, s.end)
+    return nn.warmup_cosine_decay_schedule(first, s.peak, warmup, steps, s.end)
 
 
 def optimiser_of(config: RunConfig, learning_rate) -> nn.Optimiser:
@@ -80,19 +86,39 @@ def optimiser_of(config: RunConfig, learning_rate) -> nn.Optimiser:
 
 
 def training_step(config: RunConfig) -> Compiled:
-    """`step(state, inputs, targets, number, learning_rate) -> (state, measured)`; the state that it is given is used up.
+    """`step(state, number, inputs, targets, weights=None) -> (state, measured)`; the state that it is given is used up.
 
-    inputs, targets: int32 (B, T). number: of the step, from 0; with the run's seed it decides what dropout drops.
+    number: of the step, from 0; with the run's seed it decides what dropout drops. inputs, targets: int32 (B, T); weights of 0
+    leave targets out. A step in float16 whose gradients are not all finite changes only the loss scale: to the optimiser and to
+    the schedule it was none.
     """
-    template = template_of(config)
+    template, schedule = template_of(config), schedule_of(config)
 
-    def step(state: State, inputs: Int[Array, "B T"], targets: Int[Array, "B T"], number, learning_rate):
+    def step(state: State, number, inputs: Int[Array, "B T"], targets: Int[Array, "B T"], weights: Float[Array, "B T"] | None = None):
         changing = trained(config, state.params)
-        with keys(config.seed, number):
-            loss_of = lambda changing: nn.with_parameters(template, {**state.params, **changing}).loss(inputs, targets, train=True)
-            loss, grads = value_and_grad(loss_of)(changing)
-        updates, optimiser = optimiser_of(config, learning_rate).update(grads, state.optimiser, changing)
-        return State({**state.params, **nn.apply_updates(changing, updates)}, optimiser), Measured(loss, nn.global_norm(grads))
+
+        def of_part(first, inputs, targets, weights):
+            def loss_of(changing):
+                loss = nn.with_parameters(template, {**state.params, **changing}).loss(inputs, targets, weights, train=True)
+                return loss if state.scale is None else ops.mul(loss, state.scale.scale)
+
+            with keys(config.seed, number, first):
+                return value_and_grad(loss_of)(changing), targets.size if weights is None else jnp.sum(weights)
+
+        loss, grads = nn.accumulate(of_part, config.accumulate, inputs, targets, weights)
+        done = number  # updates so far
+        if state.scale is not None:
+            (loss, grads), done = nn.unscaled((loss, grads), state.scale), number - state.scale.skipped
+        rate = schedule(done)
+        updates, optimiser = optimiser_of(config, rate).update(grads, state.optimiser, changing)
+        new = State({**state.params, **nn.apply_updates(changing, updates)}, optimiser)
+        measured = Measured(loss, nn.global_norm(grads), jnp.float32(rate))
+        if state.scale is None:
+            return new, measured
+        finite, old = nn.all_finite(grads), state._replace(scale=None)
+        return nn.kept(finite, new, old)._replace(scale=config.loss_scale.update(state.scale, finite)), measured._replace(
+            scale=state.scale.scale
+        )
 
     return compile(step, donate=0)
 

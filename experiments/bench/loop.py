@@ -1,4 +1,4 @@
-"""`pullback bench loop`: the training loop (batches, rates, logging) beside the bare compiled step on batches made before."""
+"""`pullback bench loop`: the training loop (batches, logging) beside the bare compiled step on batches made before."""
 
 import statistics
 import tempfile
@@ -29,13 +29,13 @@ class Options:
 
 
 def bare(job: Job, steps: int) -> float:
-    """Seconds for the steps alone: batches and learning rates are there already."""
+    """Seconds for the steps alone: batches are there already."""
     state = jax.tree.map(lambda x: x.copy(), job.state)
-    given = [(*map(jax.numpy.asarray, job.stream.at(i)), job.rate(i)) for i in range(steps)]
+    given = [jax.tree.map(jax.numpy.asarray, job.stream.at(i)) for i in range(steps)]
     jax.block_until_ready((state, given))
     started = time.perf_counter()
-    for i, (inputs, targets, rate) in enumerate(given):
-        state, _ = job.step(state, inputs, targets, i, rate)
+    for i, batch in enumerate(given):
+        state, _ = job.step(state, i, *batch)
     jax.block_until_ready(state)
     return time.perf_counter() - started
 

@@ -81,7 +81,7 @@ def prepare(config: FruitConfig) -> Job:
         return Report(text, {"accuracy": accuracy, "cases": rows})
 
     data = {"classes": FRUITS, "features": FEATURES}
-    return supervised(config, model, loss, nn.sgd, training, held_back, data, "nats", report)
+    return supervised(config, model, loss, nn.sgd(config.rate), training, held_back, data, "nats", report)
 
 
 def table(rows: list[dict]) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ... import nn
@@ -39,7 +40,6 @@ class Job(NamedTuple):
     stream: Examples
     step: Callable[..., tuple[State, Measured]]
     evaluate: Callable[..., float]
-    rate: Callable[[int], float]
     state: State
     record: dict[str, Any]
     unit: str  # of the loss
@@ -50,7 +50,7 @@ def supervised(
     config: SmallConfig,
     model: MLP,
     loss: Callable,
-    optimiser: Callable[..., nn.Optimiser],
+    optimiser: nn.Optimiser,
     training: tuple[np.ndarray, np.ndarray],
     held_back: tuple[np.ndarray, np.ndarray],
     data: dict[str, Any],
@@ -59,20 +59,20 @@ def supervised(
 ) -> Job:
     """The job of fitting `model(x)` to y by compiled steps.
 
-    loss: of (model(x), y), a scalar. optimiser: from a learning rate, which may be traced. data: for the record.
+    loss: of (model(x), y), a scalar. data: for the record.
     """
 
-    def update(state: State, x, y, number, rate):
+    def update(state: State, number, x, y):
         value, grads = value_and_grad(lambda m: loss(m(x), y))(nn.with_parameters(model, state.params))
-        updates, moments = optimiser(rate).update(grads, state.optimiser, state.params)
-        return State(nn.apply_updates(state.params, updates), moments), Measured(value, nn.global_norm(grads))
+        updates, moments = optimiser.update(grads, state.optimiser, state.params)
+        return State(nn.apply_updates(state.params, updates), moments), Measured(value, nn.global_norm(grads), jnp.float32(config.rate))
 
     step = compile(update, donate=0)
     look = compile(lambda params, x, y: loss(nn.with_parameters(model, params)(x), y))
     stream = Examples(*training, config.batch, config.seed)
     params = nn.named_parameters(model)
-    state = State({name: x.copy() for name, x in params.items()}, optimiser(np.float32(0)).init(params))
-    plan = step.plan(state, *stream.at(0), 0, config.rate)
+    state = State({name: x.copy() for name, x in params.items()}, optimiser.init(params))
+    plan = step.plan(state, 0, *stream.at(0))
     record = {
         "parameters": nn.param_count(model),
         "data": {"training": len(training[0]), "validation": len(held_back[0]), **data},
@@ -80,7 +80,7 @@ def supervised(
         "device": str(next(iter(params.values())).device),
     }
     evaluate = lambda params, batches: float(look(params, *held_back))
-    return Job(config, stream, step, evaluate, lambda number: config.rate, state, record, unit, report)
+    return Job(config, stream, step, evaluate, state, record, unit, report)
 
 
 def chances(model: MLP) -> Callable[[Params, Any], np.ndarray]:

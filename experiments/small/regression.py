@@ -71,14 +71,14 @@ def mean_squared_error(network: Network, xs, ys) -> Number:
     return total / len(xs)
 
 
-def descend(hidden: int, state: State, xs, ys, number: int, rate: float) -> tuple[State, Measured]:
+def descend(config: RegressionConfig, state: State, number: int, xs, ys) -> tuple[State, Measured]:
     """One step of gradient descent, by hand."""
     numbers = {name: tensor(value) for name, value in state.params.items()}
-    loss = mean_squared_error(Network(numbers, hidden), xs, ys)
+    loss = mean_squared_error(Network(numbers, config.hidden), xs, ys)
     loss.backward()
-    moved = {name: x.detach() - rate * x.grad for name, x in numbers.items()}
+    moved = {name: x.detach() - config.rate * x.grad for name, x in numbers.items()}
     length = math.sqrt(sum(float(x.grad) ** 2 for x in numbers.values()))
-    return State(moved, ()), Measured(loss.detach(), jnp.float32(length))
+    return State(moved, ()), Measured(loss.detach(), jnp.float32(length), jnp.float32(config.rate))
 
 
 def prepare(config: RegressionConfig) -> Job:
@@ -109,8 +109,8 @@ def prepare(config: RegressionConfig) -> Job:
         "device": str(params["out.bias"].device),
     }
     stream = Examples(training, curve(training), config.batch, config.seed)
-    step = partial(descend, config.hidden)
-    return Job(config, stream, step, evaluate, lambda number: config.rate, State(params, ()), record, "squared error", report)
+    step = partial(descend, config)
+    return Job(config, stream, step, evaluate, State(params, ()), record, "squared error", report)
 
 
 def plain(params: Params) -> dict[str, np.float32]:

@@ -53,7 +53,7 @@ def prepare(config: SpiralsConfig) -> Job:
             plot_boundary(folder / "boundary.png", partial(classify, params), held_back, f"{config.preset}, seed {config.seed}; {text}")
         return Report(text, {"accuracy": accuracy})
 
-    adamw = lambda rate: nn.adamw(rate, weight_decay=config.weight_decay)
+    adamw = nn.adamw(config.rate, weight_decay=config.weight_decay)
     return supervised(config, model, loss, adamw, training, held_back, {}, "nats", report)
 
 

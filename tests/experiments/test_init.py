@@ -58,7 +58,7 @@ def test_some_parameters(config, folder, tmp_path):
     assert result.val_loss < rows[0]["loss"]
 
     every, part = prepare(config, Silent()), prepare(some, Silent())
-    kept = lambda job: job.step.plan(job.state, *job.stream.at(0), 0, job.rate(0)).ledger
+    kept = lambda job: job.step.plan(job.state, 0, *job.stream.at(0)).ledger
     assert not [label for label in kept(part) if label.startswith(("blocks.0", "wte", "wpe"))]
     assert [label for label in kept(every) if label.startswith("blocks.0")]
 

@@ -134,7 +134,7 @@ def test_a_step_drops_out_by_its_number(job):
     config = replace(job().config, model=replace(job().config.model, dropout=0.5))
     state, (inputs, targets) = job().state, map(jnp.asarray, job().stream.at(0))
     step = training_step(config)
-    losses = [float(step(jax.tree.map(jnp.copy, state), inputs, targets, number, 0.0)[1].loss) for number in (4, 4, 5)]
+    losses = [float(step(jax.tree.map(jnp.copy, state), number, inputs, targets)[1].loss) for number in (4, 4, 5)]
     kept = float(nn.with_parameters(template_of(config), state.params).loss(inputs, targets))
     assert losses[0] == losses[1] and len({kept, *losses}) == 3
 
@@ -208,8 +208,11 @@ def test_other_threads_have_no_ctrl_c():
 
 
 def test_a_loss_that_is_no_number_ends_the_run(tiny, job, tmp_path, monkeypatch):
-    rate = job().rate
-    monkeypatch.setattr(loop, "prepare", lambda config, show: job()._replace(rate=lambda number: 1e33 * rate(number)))
+    def step(state, number, *batch):
+        state, measured = job().step(state, number, *batch)
+        return jax.tree.map(lambda x: x * 1e30, state) if number == 5 else state, measured
+
+    monkeypatch.setattr(loop, "prepare", lambda config, show: job()._replace(step=step))
     with pytest.raises(Diverged, match="at step 10: lower schedule.peak"):
         train(tiny, tmp_path / "run")
     assert lines(tmp_path / "run")[-1]["loss"] is None
