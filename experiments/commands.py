@@ -11,6 +11,7 @@ import tyro
 
 from ..lib.corpora import NAMED, fetch
 from ..lib.errors import UnknownName, near
+from .checkpoint import FOLDER as CHECKPOINTS
 from .config import RunConfig
 from .loop import Result
 from .loop import train as train_run
@@ -62,15 +63,20 @@ def train(argv: Sequence[str]) -> int:
     small, rest = small_preset(argv)
     given: Any = parse(asking(SMALL[small]), rest, f"train {small}") if small else language_settings(argv)
     settle(given.machine)
-    result = (train_small if small else train_run)(given.config, given.out, progress())
-    if given.machine.json:
+    return tell((train_small if small else train_run)(given.config, given.out, progress()), given.machine.json)
+
+
+def tell(result: Result, as_json: bool) -> int:
+    """Say what a run came to, and give its exit code."""
+    if as_json:
         say(**summary(result))
     else:
         print(*([visible(result.sample), ""] if result.sample else []), result.folder, sep="\n")
     if not can_plot():
         print(MISSING, file=sys.stderr)
     if result.interrupted:
-        print(f"pullback: interrupted after {result.steps:,} of {result.config.steps:,} steps", file=sys.stderr)
+        more = f"; go on with: pullback resume {result.folder}" if (result.folder / CHECKPOINTS).is_dir() else ""
+        print(f"pullback: interrupted after {result.steps:,} of {result.config.steps:,} steps{more}", file=sys.stderr)
     return 130 if result.interrupted else 0
 
 
@@ -166,6 +172,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command(train, "train a model: train [PRESET] [--steps N --model.layers 4 ...] [--out DIR]"),
+    "resume": Command(later("resume"), "go on with a run that was stopped: resume RUN [--steps N]"),
     "generate": Command(later("generate"), "write on from a prompt: generate RUN|DIR --prompt TEXT"),
     "eval": Command(later("evaluate"), "perplexity of a text: eval RUN|DIR FILE"),
     "check": Command(later("check"), "judge backward rules: check [OP|FILE.py:NAME ...]"),

@@ -22,6 +22,8 @@ T = TypeVar("T")
 INT32 = 2**31  # seeds and steps are numbers of the compiled step
 FLOAT32 = float(np.finfo(np.float32).max)  # and so are rates
 DECAYS = ("constant", "linear", "cosine")
+FREE = ("steps", "validate_every", "validate_batches", "log_every", "checkpoint_every", "keep", "checksum_every", "sample_tokens")
+"""Settings that decide no number of a step: a run may be resumed under others."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ class RunConfig:
     """About how many batches such a look takes; the last step looks at the whole split."""
     log_every: int = 10
     """Steps between lines of metrics.jsonl."""
+    checkpoint_every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Steps between checkpoints; one at each look at the validation split if not given, 0 for none."""
+    keep: int = 2
+    """Checkpoints that stay, besides the best."""
+    checksum_every: int = 100
+    """Steps between checksums of the state, for `pullback verify` to compare; the last step has one too. 0 for none."""
     sample_tokens: int = 400
     """Length of the sample that is written at the end."""
     seed: int = 0
@@ -106,16 +114,22 @@ class RunConfig:
         return self.steps if self.schedule.length is None else self.schedule.length
 
     @property
+    def saving(self) -> int:
+        """Steps between checkpoints; 0: none is made."""
+        return self.validate_every if self.checkpoint_every is None else self.checkpoint_every
+
+    @property
     def tokens_per_step(self) -> int:
         return self.batch * self.window
 
 
 def check(config: RunConfig) -> RunConfig:
     """The config itself, or a ConfigError that names the first setting that cannot be used."""
-    for name in ("steps", "batch", "accumulate", "validate_every", "validate_batches", "log_every"):
+    for name in ("steps", "batch", "accumulate", "validate_every", "validate_batches", "log_every", "keep"):
         demand(name, getattr(config, name), lambda n: 1 <= n < INT32, f"from 1 to {INT32 - 1}")
-    demand("sample_tokens", config.sample_tokens, lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
-    demand("seed", config.seed, lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
+    demand("checkpoint_every", config.saving, lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
+    for name in ("checksum_every", "sample_tokens", "seed"):
+        demand(name, getattr(config, name), lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
     among("tokeniser", config.tokeniser, KINDS)
     among("precision", config.precision, POLICIES)
     among("schedule.kind", config.schedule.kind, DECAYS)

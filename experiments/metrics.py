@@ -5,12 +5,18 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..lib.atomic import reason
+import jax
+from jax import Array
+
+from ..lib.atomic import reason, write_text
+from ..lib.checksum import checksum, hexadecimal
 from ..lib.errors import ConfigError, PullbackError
+from ..lib.reading import read_text
+from .output import without_nan
 from .progress import Progress
-from .step import Measured
+from .step import Measured, State
 
 
 class Diverged(PullbackError):
@@ -20,7 +26,8 @@ class Diverged(PullbackError):
 class Metrics(NamedTuple):
     """One line of metrics.jsonl. step: updates done; loss: of this step's batch before its update; val_loss: after it.
 
-    tokens_per_s: where there are no tokens, examples per second.
+    tokens_per_s: where there are no tokens, examples per second. loss_scale: in float16. checksum: of the parts of the state after
+    the step and of its batch, at some steps. The last two are left out where there is none.
     """
 
     step: int
@@ -29,6 +36,36 @@ class Metrics(NamedTuple):
     lr: float
     grad_norm: float
     tokens_per_s: float
+    loss_scale: float | None = None
+    checksum: dict[str, str] | None = None
+
+
+LIMIT = 1 << 30  # bytes of a metrics.jsonl
+OPTIONAL = ("loss_scale", "checksum")
+
+
+@jax.jit
+def sums(state: State, batch: tuple) -> dict[str, Array]:
+    """What two runs compare: checksums of the parts of a state and of the batch that it came from."""
+    parts = {name: part for name, part in state._asdict().items() if part is not None}
+    return {name: checksum(part) for name, part in (parts | {"batch": tuple(batch)}).items()}
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics.jsonl that are whole; a run that was killed may have left half of one at the end."""
+    lines = read_text(path, LIMIT).splitlines() if path.exists() else []
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            good = isinstance(row, dict) and isinstance(row.get("step"), int) and row.keys() >= set(Metrics._fields) - set(OPTIONAL)
+        except (ValueError, RecursionError):
+            good = False
+        if good:
+            rows.append(row)
+        elif number < len(lines):
+            raise ConfigError(f"{path}: line {number} is no line of metrics")
+    return rows
 
 
 class Log:
@@ -38,15 +75,23 @@ class Log:
     """
 
     def __init__(self, folder: Path, tokens_per_step: int, show: Progress, unit: str = "tokens", rate: str = "schedule.peak"):
-        self.path, self.tokens_per_step, self.show, self.unit, self.rate = folder / "metrics.jsonl", tokens_per_step, show, unit, rate
+        self.folder, self.path = folder, folder / "metrics.jsonl"
+        self.tokens_per_step, self.show, self.unit, self.rate = tokens_per_step, show, unit, rate
         self.held: tuple | None = None
         self.last: Metrics | None = None
         self.val_loss: float | None = None
         self.step, self.since = 0, time.perf_counter()
 
-    def hold(self, step: int, measured: Measured) -> None:
+    def resume(self, step: int) -> None:
+        """Go on after `step`: the lines of later steps, which are to be done again, and a line that was cut off go."""
+        rows = [row for row in read_rows(self.path) if row["step"] <= step]
+        write_text(self.path, "".join(json.dumps(row) + "\n" for row in rows))
+        self.step = step
+        self.val_loss = next((row["val_loss"] for row in reversed(rows) if row["val_loss"] is not None), None)
+
+    def hold(self, step: int, measured: Measured, sums: dict[str, Array] | None = None) -> None:
         """Keep what a step measured, numbers that may not be there yet, for the next `write`."""
-        self.held = step, measured
+        self.held = step, measured, sums
 
     def write(self, look: Callable[[], float] | None = None) -> None:
         """Write the line that is held, if any. `look` takes the validation loss; its time is not counted into the speed.
@@ -55,13 +100,15 @@ class Log:
         """
         if self.held is None:
             return
-        (step, measured), self.held = self.held, None
+        (step, measured, sums), self.held = self.held, None
         loss = float(measured.loss)  # waits for the device
         now = time.perf_counter()
         speed = self.tokens_per_step * (step - self.step) / (now - self.since)
         good = math.isfinite(loss)
         val_loss = look() if look and good else None
-        self.append(Metrics(step, loss, val_loss, float(measured.lr), float(measured.grad_norm), speed))
+        scale = None if measured.scale is None else float(measured.scale)
+        digits = None if sums is None else {name: hexadecimal(words) for name, words in sums.items()}
+        self.append(Metrics(step, loss, val_loss, float(measured.lr), float(measured.grad_norm), speed, scale, digits))
         if not good:
             raise Diverged(f"the loss is {loss} at step {step}: lower {self.rate}, or look for the op with pb.debug_nans()")
         self.step, self.since = step, time.perf_counter() if look else now
@@ -69,7 +116,7 @@ class Log:
     def append(self, metrics: Metrics) -> None:
         """A number that JSON does not have (NaN, infinity) becomes null."""
         self.last, self.val_loss = metrics, self.val_loss if metrics.val_loss is None else metrics.val_loss
-        row = {name: x if x is None or math.isfinite(x) else None for name, x in metrics._asdict().items()}
+        row = {name: x for name, x in without_nan(metrics._asdict()).items() if x is not None or name not in OPTIONAL}
         try:
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from typing import Any
 
 
 def visible(text: str) -> str:
@@ -16,7 +17,7 @@ def say(**answer) -> None:
     print(json.dumps(without_nan(answer), allow_nan=False))
 
 
-def without_nan(answer):
+def without_nan(answer) -> Any:
     """JSON has neither NaN nor infinity: null in their place."""
     if isinstance(answer, dict):
         return {name: without_nan(value) for name, value in answer.items()}

@@ -1,15 +1,17 @@
 """The folder of a run: what is written while it goes on, what at its end, and how a run is read back.
 
     config.json        the RunConfig                      metrics.jsonl      a line of numbers every few steps
-    record.json        corpus, versions, sizes            loss.png           their picture
+    provenance.json    code, machine, data, sizes         loss.png           their picture
     tokeniser.json     text to tokens and back            samples.txt        what the model writes
-    model.safetensors  weights by parameter name
+    model.safetensors  weights by parameter name          checkpoints/       what a resumption needs (checkpoint.py)
 
 Every file but metrics.jsonl is there whole or not at all.
 """
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +27,11 @@ from ..models.gpt2 import GPT2
 from .config import RunConfig, check, from_record, to_record
 from .small.config import SMALL, SmallConfig
 from .step import template_of
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 RUNS = Path("runs")
 
@@ -95,11 +102,30 @@ def next_folder(runs: Path, preset: str) -> Path:
             number += 1
 
 
+@contextlib.contextmanager
+def occupied(folder: Path) -> Iterator[None]:
+    """No other process writes this run meanwhile; one that is killed lets go of it."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another process is at work on {folder}; wait for its end, or stop it") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
 def begin(folder: Path, config: RunConfig | SmallConfig, tokeniser: Tokeniser | None, record: dict[str, Any]) -> None:
     write_json(folder / "config.json", to_record(config))
     if tokeniser is not None:
         write_json(folder / "tokeniser.json", tokeniser.to_json())
-    write_json(folder / "record.json", record)
+    write_json(folder / "provenance.json", record)
 
 
 def save_weights(folder: Path, params: dict[str, jax.Array]) -> None:
@@ -117,6 +143,15 @@ def load_run(path: str | Path) -> Loaded:
 
     Raises ConfigError that names the file where one is missing, damaged, or does not fit the others.
     """
+    config, words = read_run(path)
+    try:
+        return Loaded(config, read_model(Path(path) / "model.safetensors", config), words)
+    except PullbackError as error:
+        raise ConfigError(f"cannot load the run {path}: {error}") from None
+
+
+def read_run(path: str | Path) -> tuple[RunConfig, Tokeniser]:
+    """What a run was asked for, and its tokeniser."""
     if not str(path):
         raise ConfigError("the name of the run is empty; `pullback train` prints the path of its run")
     folder = Path(path)
@@ -131,7 +166,7 @@ def load_run(path: str | Path) -> Loaded:
         tokeniser = tokenisers.from_json(read_json(folder / "tokeniser.json"))
         if tokeniser.vocabulary > config.model.vocab:
             raise ConfigError(f"tokeniser.json has {tokeniser.vocabulary} tokens and the model {config.model.vocab}")
-        return Loaded(config, read_model(folder / "model.safetensors", config), tokeniser)
+        return config, tokeniser
     except PullbackError as error:
         raise ConfigError(f"cannot load the run {folder}: {error}") from None
 
@@ -142,6 +177,6 @@ def read_model(path: Path, config: RunConfig) -> GPT2:
     if config.model.layers > len(file.kinds):  # before a template of so many layers is made
         raise ConfigError(f"{path.name} holds {len(file.kinds)} tensors, too few for {config.model.layers} layers")
     template = template_of(config)
-    wanted = {name: tuple(like.shape) for name, like in nn.named_parameters(template).items()}
-    tensors.demand(wanted, file.kinds, path.name)
+    wanted = nn.named_parameters(template)
+    tensors.demand(tensors.kinds(wanted), file.kinds, path.name)
     return nn.with_parameters(template, {name: jax.numpy.asarray(file[name]) for name in wanted})

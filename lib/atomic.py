@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,12 +39,40 @@ def publish(beside: Path, path: Path) -> None:
     with open(beside, "r+b") as file:
         os.fsync(file.fileno())
     os.replace(beside, path)
-    if os.name == "posix":  # the rename itself lives in the folder; elsewhere a folder cannot be opened
-        folder = os.open(path.parent, os.O_RDONLY)
+    flush_folder(path.parent)
+
+
+def flush_folder(path: Path) -> None:
+    """Names live in the folder: what was renamed in it is there after a power cut."""
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        folder = os.open(path, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextlib.contextmanager
+def making(path: Path) -> Iterator[Path]:
+    """`with making(folder) as beside:` fill the folder `beside` with whole files; at the end it is renamed to `folder`.
+
+    A folder that has this name is replaced. After an error nothing is left; after a kill `.NAME.partial-*` may be.
+    Raises ConfigError, one line, where the system refuses.
+    """
+    beside = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
+    try:
+        try:
+            beside.mkdir(parents=True)
+            yield beside
+            flush_folder(beside)
+            if path.exists():
+                shutil.rmtree(path)
+            beside.rename(path)
+            flush_folder(path.parent)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {reason(error)}") from error
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

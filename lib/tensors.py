@@ -5,7 +5,7 @@ long as their shapes say. What it refuses is a ConfigError here, and so is what 
 """
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,14 +65,26 @@ def opened(path: Path) -> Iterator[Any]:
         raise ConfigError(f"{path.name} is damaged: {error}") from None
 
 
-def demand(wanted: Mapping[str, Sequence[int]], came: Mapping[str, Kind], where: str, dtypes: Collection[str] = ("F32",)) -> None:
-    """ConfigError that lists every name that is missing, unknown, or of another shape or dtype than is wanted."""
+def kinds(arrays: Mapping[str, Any]) -> dict[str, Kind]:
+    """What a file with these arrays, or with arrays of these shapes, says that it holds."""
+    return {name: Kind(called(np.dtype(x.dtype)), tuple(x.shape)) for name, x in arrays.items()}
+
+
+def called(dtype: np.dtype) -> str:
+    return {"bool": "BOOL", "bfloat16": "BF16"}.get(dtype.name, f"{dtype.kind.upper()}{8 * dtype.itemsize}")
+
+
+def demand(wanted: Mapping[str, Kind], came: Mapping[str, Kind], where: str, dtypes: Collection[str] = ()) -> None:
+    """ConfigError that lists every name that is missing, unknown, or of another shape or dtype than is wanted.
+
+    dtypes: others that will do as well.
+    """
     lacks = [repr(name) for name in wanted if name not in came]
     unknown = [repr(name) for name in came if name not in wanted]
     other = [
-        f"{name} is {came[name]}, expected {' or '.join(dtypes)} of shape {tuple(shape)}"
-        for name, shape in wanted.items()
-        if name in came and (came[name].dtype not in dtypes or came[name].shape != tuple(shape))
+        f"{name} is {came[name]}, expected {kind._replace(dtype=' or '.join(dict.fromkeys([kind.dtype, *dtypes])))}"
+        for name, kind in wanted.items()
+        if name in came and (came[name].shape != kind.shape or came[name].dtype not in (kind.dtype, *dtypes))
     ]
     wrong = [*listed("lacks tensor ", lacks), *listed("has an unknown tensor ", unknown), *listed("", other, "; ")]
     if wrong:
@@ -89,5 +101,5 @@ def write(path: Path, arrays: Mapping[str, Any], made_by: str) -> None:
     with replacing(path) as beside:
         beside.touch()
         mode = beside.stat().st_mode  # as for any other file; safetensors would let nobody else read it
-        safetensors.numpy.save_file({name: np.ascontiguousarray(x) for name, x in arrays.items()}, beside, {"format": made_by})
+        safetensors.numpy.save_file({name: np.asarray(x, order="C") for name, x in arrays.items()}, beside, {"format": made_by})
         beside.chmod(mode)

@@ -81,7 +81,7 @@ def load(folder: str | Path) -> GPT2:
     wanted = {name: like.shape for name, like in named_parameters(template).items()}
     if config.tied and HEAD in names:
         demand_tie(file, names, folder)
-    stored = {theirs(name): shape[::-1] if is_turned(name) else shape for name, shape in wanted.items()}
+    stored = {theirs(name): tensors.Kind("F32", shape[::-1] if is_turned(name) else shape) for name, shape in wanted.items()}
     tensors.demand(stored, {name: file.kinds[there] for name, there in names.items()}, str(folder), tensors.FLOATS)
     largest_first = sorted(wanted, key=lambda name: -math.prod(wanted[name]))  # while it is read it is there three times
     with ThreadPoolExecutor(2) as workers:  # NumPy lets go of the interpreter while it copies

@@ -33,6 +33,8 @@ class SmallConfig:
     seed: int = 0
     """Decides the data, the first weights and the batches."""
 
+    saving = checksum_every = 0  # of runs of seconds there are neither checkpoints nor checksums
+
     @property
     def validate_batches(self) -> None:
         """A look takes the whole split."""

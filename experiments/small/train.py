@@ -1,6 +1,6 @@
 """A run of a small preset, in a folder as a language model's has it.
 
-config.json  record.json  metrics.jsonl  loss.png  model.safetensors        as there, without a tokeniser
+config.json  provenance.json  metrics.jsonl  loss.png  model.safetensors        as there, without a tokeniser
 report.txt         what is printed at the end
 boundary.png       spirals: the plane, coloured by class
 fit.png            toy-regression: the function and the network
@@ -12,9 +12,10 @@ from pathlib import Path
 
 from ...lib.atomic import write_text
 from ...lib.precision import precision
-from ..loop import Result, carry_out, surroundings
+from ..loop import Result, carry_out
 from ..metrics import Log
 from ..progress import Progress, Silent
+from ..provenance import provenance
 from ..run import RUNS, begin, demand_free, demand_writable, make_folder
 from . import fruit, regression, spirals
 from .config import SmallConfig, check
@@ -38,11 +39,11 @@ def train(config: SmallConfig, out: str | Path | None = None, show: Progress | N
     with precision("float32"):
         job = PREPARE[config.preset](config)
         show.note(f"{config.preset}: {job.record['parameters']:,} parameters, {job.record['data']['training']:,} examples")
-        record = job.record | surroundings()
+        record = job.record | provenance()
         folder = make_folder(out, config.preset)
         begin(folder, config, None, record)
         log = Log(folder, config.batch, show, "examples", "rate")
-        end = carry_out(job, folder, log, job.unit)
+        end = carry_out(job, log, job.unit)
         report = job.report(end.params, folder) if end.whole else Report("", {})
         if report.text:
             write_text(folder / "report.txt", report.text + "\n")

@@ -22,7 +22,7 @@ from pullback.lib.errors import ConfigError
 from pullback.lib.tokens import split, windows
 
 FIELDS = ["step", "loss", "val_loss", "lr", "grad_norm", "tokens_per_s"]
-WRITTEN = {"config.json", "metrics.jsonl", "loss.png", "model.safetensors", "tokeniser.json", "record.json"}
+WRITTEN = {"config.json", "metrics.jsonl", "loss.png", "model.safetensors", "tokeniser.json", "provenance.json", "checkpoints"}
 
 
 def lines(folder):
@@ -54,7 +54,7 @@ def interrupt():
 
 def test_metrics(finished):
     rows = lines(finished.folder)
-    assert all(list(row) == FIELDS for row in rows)
+    assert all(list(row) == FIELDS for row in rows[:-1]) and list(rows[-1]) == [*FIELDS, "checksum"]
     assert [row["step"] for row in rows] == [1, 10, 20, 25, 30, 40, 50, 60]
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [25, 50, 60]
     assert all(row["tokens_per_s"] > 0 and row["grad_norm"] > 0 for row in rows)
@@ -71,7 +71,7 @@ def test_the_loss_falls(finished):
 def test_result_and_record(finished):
     assert finished.steps == 60 and not finished.interrupted
     assert names(finished.folder) == WRITTEN | {"samples.txt"}
-    record = json.loads((finished.folder / "record.json").read_text())
+    record = json.loads((finished.folder / "provenance.json").read_text())
     assert record == finished.record
     assert record["parameters"] == nn.param_count(template_of(finished.config))
     assert len(finished.sample) == 21 and (finished.folder / "samples.txt").read_text() == finished.sample + "\n"
@@ -181,7 +181,7 @@ def test_weights_that_a_step_has_used_up_are_not_written(tiny, job, tmp_path, mo
     job_step = job().step
     monkeypatch.setattr(loop, "prepare", lambda config, show: job()._replace(step=step))
     result = train(tiny, tmp_path / "run")
-    assert result.interrupted and names(result.folder) == {"config.json", "tokeniser.json", "record.json"}
+    assert result.interrupted and names(result.folder) == {"config.json", "tokeniser.json", "provenance.json"}
 
 
 def test_a_second_ctrl_c_stops_at_once():
@@ -216,7 +216,7 @@ def test_a_loss_that_is_no_number_ends_the_run(tiny, job, tmp_path, monkeypatch)
     with pytest.raises(Diverged, match="at step 10: lower schedule.peak"):
         train(tiny, tmp_path / "run")
     assert lines(tmp_path / "run")[-1]["loss"] is None
-    assert names(tmp_path / "run") == WRITTEN - {"model.safetensors"}
+    assert names(tmp_path / "run") == WRITTEN - {"model.safetensors", "checkpoints"}
 
 
 def test_too_large_for_the_machine(tiny, tmp_path):

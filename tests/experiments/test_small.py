@@ -29,7 +29,7 @@ from pullback.experiments.small.train import PREPARE, train
 from pullback.lib.errors import ConfigError, PullbackError
 
 FIELDS = ["step", "loss", "val_loss", "lr", "grad_norm", "tokens_per_s"]
-WRITTEN = {"config.json", "record.json", "metrics.jsonl", "loss.png", "model.safetensors", "report.txt"}
+WRITTEN = {"config.json", "provenance.json", "metrics.jsonl", "loss.png", "model.safetensors", "report.txt"}
 PICTURES = {"fruit": set(), "toy-regression": {"fit.png", "neuron.png"}, "spirals": {"boundary.png"}}
 EACH = pytest.mark.parametrize("name", SMALL)
 
@@ -65,7 +65,7 @@ def test_folder(name, runs):
     for picture in PICTURES[name] | {"loss.png"}:
         assert (result.folder / picture).read_bytes().startswith(b"\x89PNG")
     assert json.loads((result.folder / "config.json").read_text()) == {f.name: getattr(config, f.name) for f in fields(config)}
-    record = json.loads((result.folder / "record.json").read_text())
+    record = json.loads((result.folder / "provenance.json").read_text())
     weights = safetensors.numpy.load_file(result.folder / "model.safetensors")
     assert record["parameters"] == sum(x.size for x in weights.values()) and all(x.dtype == np.float32 for x in weights.values())
     assert record["data"]["training"] > record["data"]["validation"] > 0 and record["versions"]["pullback"]

@@ -142,9 +142,9 @@ def test_headers_that_chance_has_changed(tmp_path):
 def test_what_does_not_fit_is_listed_together():
     came = {"a": Kind("F32", (2,)), "b": Kind("F16", (3,)), "c": Kind("F32", (4,)), **{f"x{i}": Kind("F32", ()) for i in range(9)}}
     with pytest.raises(ConfigError) as caught:
-        demand({"a": (2,), "b": (3,), "c": (5,), "d": (1,)}, came, "here")
+        demand({name: Kind("F32", (n,)) for name, n in (("a", 2), ("b", 3), ("c", 5), ("d", 1))}, came, "here")
     assert str(caught.value) == (
         "here: lacks tensor 'd'; has an unknown tensor 'x0', 'x1', 'x2', 'x3' and 5 more; "
         "b is F16 of shape (3,), expected F32 of shape (3,); c is F32 of shape (4,), expected F32 of shape (5,)"
     )
-    demand({"b": (3,)}, {"b": came["b"]}, "here", tensors.FLOATS)
+    demand({"b": Kind("F32", (3,))}, {"b": came["b"]}, "here", tensors.FLOATS)

@@ -1,0 +1,105 @@
+"""What a run of a language model needs before it begins: its text, its programs, its first state."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Int
+
+from .. import nn
+from ..autograd import Compiled
+from ..lib.corpora import read_corpus
+from ..lib.errors import ConfigError
+from ..lib.tokenisers import Tokeniser, tokeniser
+from ..lib.tokens import TokenStream, split
+from ..models.gpt2 import GPT2Config
+from .checkpoint import Checkpoint, Origin, differences, restore
+from .config import FREE, RunConfig, check, to_record
+from .machine import demand_memory
+from .presets import preset
+from .pretrained import load
+from .progress import Progress
+from .provenance import fingerprint, provenance, rules
+from .step import State, first_state, template_of, training_step, validation
+
+
+class Job(NamedTuple):
+    """A config with its text, its programs and its first state: everything that a run needs before it begins."""
+
+    config: RunConfig
+    words: Tokeniser
+    stream: TokenStream
+    step: Compiled
+    evaluate: Callable[..., float]
+    state: State
+    start: Int[np.ndarray, " 1"]
+    record: dict[str, Any]
+    origin: Origin
+
+
+class Begun(NamedTuple):
+    """A run that is to go on: what it was stopped with."""
+
+    checkpoint: Checkpoint
+    words: Tokeniser
+
+
+def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Job:
+    """Read the corpus, make the weights or take those of a checkpoint, compile the step. Nothing is written; what is wrong raises
+    a PullbackError."""
+    corpus, given = read_corpus(config.data), None
+    if begun:
+        words = begun.words
+    elif config.init is None:
+        words = tokeniser(config.tokeniser, corpus.text, config.model.vocab)
+        config = replace(config, model=replace(config.model, vocab=max(config.model.vocab, words.vocabulary)))
+    else:
+        given = load(config.init)
+        words, config = given.tokeniser, check(replace(config, model=continued(config, given.model.config)))
+    config = replace(config, schedule=replace(config.schedule, length=config.schedule_length))
+    origin = Origin(kept_of(config), corpus.sha256, fingerprint(words), rules())
+    if begun and (differing := differences(origin._asdict(), begun.checkpoint.origin._asdict(), words=("is now", "was"))):
+        raise ConfigError(f"cannot go on from {begun.checkpoint.path}: {'; '.join(differing)}")
+    training, held_back = split(words.encode(corpus.text), context=config.window)
+    stream = TokenStream(training, config.window, config.batch, config.seed)
+
+    blocks = 12 * config.model.layers * config.model.width**2  # their matrices; before a template of so many layers is made
+    demand_memory(16 * blocks, f"training {config.model.layers:,} layers of width {config.model.width:,}")
+    parameters = nn.param_count(template_of(config))
+    least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
+    demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
+    show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {corpus.name}; compiling")
+    step, evaluate = training_step(config), validation(config, held_back)
+    if begun:
+        state = restore(begun.checkpoint, jax.eval_shape(lambda: first_state(config)))
+    else:
+        state = first_state(config, given and nn.named_parameters(given.model))
+    plan = step.plan(state, 0, *stream.at(0))
+    demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
+    sizes = {name: getattr(plan, name) for name in ("arguments", "outputs", "aliased", "temp")}
+    record = {
+        "parameters": parameters,
+        "corpus": {"name": corpus.name, "sha256": corpus.sha256, "training_tokens": len(training), "validation_tokens": len(held_back)},
+        "tokeniser_sha256": origin.tokeniser,
+        "seed": config.seed,
+        "step": {"compile_seconds": round(plan.compile_seconds, 3), "peak_bytes": plan.peak, **sizes, "residuals": plan.ledger},
+        **provenance(),
+    }
+    return Job(config, words, stream, step, evaluate, state, training[:1], record, origin)
+
+
+def kept_of(config: RunConfig) -> dict[str, Any]:
+    """The settings that a run keeps when it is resumed."""
+    return {name: value for name, value in to_record(config).items() if name not in FREE}
+
+
+def continued(config: RunConfig, came: GPT2Config) -> GPT2Config:
+    """The model of the weights that a run begins with, and of the config what is free beside them. ConfigError where a setting
+    was asked for that the weights do not have."""
+    usual, asked = preset(config.preset).model, config.model
+    for name in ("vocab", "context", "layers", "heads", "width", "bias", "tied", "eps"):
+        if getattr(asked, name) not in (getattr(usual, name), getattr(came, name)):
+            raise ConfigError(f"model.{name} is {getattr(asked, name)}; the weights of {config.init} have {getattr(came, name)}")
+    return replace(came, dropout=asked.dropout, checkpoint=asked.checkpoint, chunk=asked.chunk)

@@ -1,0 +1,79 @@
+"""`pullback resume`: a run goes on from its last whole checkpoint, to the same numbers as if it had never stopped."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ..lib.atomic import write_json
+from ..lib.errors import ConfigError
+from ..lib.precision import precision
+from .checkpoint import newest
+from .commands import tell
+from .config import FREE, check, to_record
+from .job import Begun, prepare
+from .loop import Result, complete
+from .machine import Machine, settle
+from .metrics import Log
+from .parsing import parse
+from .progress import Progress, Silent, progress
+from .run import occupied, read_run
+
+Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with a run that was stopped or killed, or for more steps. Other settings than these it keeps; the last line printed is its
+    folder."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The folder of a run."""
+    steps: Count = None
+    """Updates of the weights in all; the learning rate stays planned for as many as the run began with."""
+    validate_every: Count = None
+    """Steps between looks at the validation split."""
+    validate_batches: Count = None
+    """About how many batches such a look takes."""
+    log_every: Count = None
+    """Steps between lines of metrics.jsonl."""
+    checkpoint_every: Count = None
+    """Steps between checkpoints, 0 for none."""
+    keep: Count = None
+    """Checkpoints that stay, besides the best."""
+    checksum_every: Count = None
+    """Steps between checksums of the state, 0 for none."""
+    sample_tokens: Count = None
+    """Length of the sample that is written at the end."""
+    machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
+
+
+def main(argv: Sequence[str]) -> int:
+    given = parse(Resume, argv, "resume")
+    settle(given.machine)
+    changes = {name: value for name in FREE if (value := getattr(given, name)) is not None}
+    return tell(resume(given.run, progress(), **changes), given.machine.json)
+
+
+def resume(path: str | Path, show: Progress | None = None, **changes: int) -> Result:
+    """The rest of a run, under `changes` of the settings in FREE.
+
+    ConfigError where there is no whole checkpoint, nothing left to do, or where the data, the tokeniser, the rules or a setting is
+    not what it was, each difference named.
+    """
+    show = show or Silent()
+    config, words = read_run(path)
+    config = check(replace(config, **changes))
+    folder = Path(path)
+    with occupied(folder), precision(config.precision):
+        checkpoint = newest(folder, show.note)
+        if checkpoint.step >= config.steps:
+            raise ConfigError(f"{folder} has done {checkpoint.step:,} of its {config.steps:,} steps; ask for more with --steps")
+        job = prepare(config, show, Begun(checkpoint, words))
+        write_json(folder / "config.json", to_record(job.config))
+        log = Log(folder, job.config.tokens_per_step, show)
+        log.resume(checkpoint.step)
+        show.note(f"going on from step {checkpoint.step:,}")
+        return complete(job, log, first=checkpoint.step)

@@ -1,0 +1,147 @@
+"""A run that was stopped, in whatever way, ends as if it had not been."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from pullback.experiments import loop
+from pullback.experiments import resume as module
+from pullback.experiments.loop import train
+from pullback.experiments.progress import Silent
+from pullback.experiments.resume import resume
+from pullback.experiments.run import load_run, occupied
+from pullback.lib.errors import ConfigError
+
+
+def rows(folder):
+    """The lines, without what a clock makes of them."""
+    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for row in found:
+        del row["tokens_per_s"]
+    return found
+
+
+class Stop(Silent):
+    """Sends a signal when the line of a given step is shown."""
+
+    def __init__(self, step: int, number: int = signal.SIGINT):
+        self.step, self.number = step, number
+
+    def at(self, done, text=""):
+        if done == self.step:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.fixture(scope="module")
+def config(tiny):
+    return replace(tiny, steps=40, checksum_every=5, checkpoint_every=10, model=replace(tiny.model, dropout=0.1))
+
+
+@pytest.fixture(scope="module")
+def programs(config):
+    """Compiled once: a step, and a job made from it by what `prepare` is asked."""
+    made = {}
+
+    def prepare(config, show, begun=None, of=module.prepare):
+        job = of(config, show, begun)
+        first = made.setdefault(json.dumps(job.origin.config), job)
+        return job._replace(step=first.step, evaluate=first.evaluate)
+
+    return prepare
+
+
+@pytest.fixture(autouse=True)
+def shared(programs, monkeypatch):
+    monkeypatch.setattr(loop, "prepare", programs)
+    monkeypatch.setattr(module, "prepare", programs)
+
+
+@pytest.fixture(scope="module")
+def straight(config, tmp_path_factory):
+    return train(config, tmp_path_factory.mktemp("straight") / "run")
+
+
+def same(folder, straight) -> None:
+    assert rows(folder) == rows(straight.folder)
+    for name in ("samples.txt", "model.safetensors"):
+        assert (folder / name).read_bytes() == (straight.folder / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_resume_goes_on(config, straight, tmp_path, number):
+    result = train(config, tmp_path / "run", Stop(15, number))
+    assert result.interrupted and result.steps in (15, 16)
+    assert (tmp_path / "run" / "checkpoints" / f"{result.steps:06d}").is_dir()
+    result = resume(tmp_path / "run", Stop(25))
+    assert result.interrupted and result.steps in (25, 26)
+    result = resume(tmp_path / "run")
+    assert not result.interrupted and result.steps == 40
+    lines = [row for row in rows(tmp_path / "run") if row["step"] % 5 == 0 or row["step"] == 1]
+    assert lines == rows(straight.folder)  # besides them there are those of the last steps before it stopped
+    for name in ("samples.txt", "model.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (straight.folder / name).read_bytes(), name
+
+
+def test_what_was_done_after_the_checkpoint_is_done_again(config, straight, tmp_path):
+    """As after a kill: later lines, half a line, no weights."""
+    train(config, tmp_path / "run", Stop(25))
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        if int(path.name) > 20:
+            path.rename(path.with_name(f".{path.name}.partial-00"))
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
+        file.write('{"step": 26, "lo')
+    resume(tmp_path / "run")
+    same(tmp_path / "run", straight)
+
+
+def test_more_steps_than_it_began_with(config, straight, tmp_path):
+    """The learning rate stays planned for the first number, and what there was stays."""
+    train(config, tmp_path / "run")
+    result = resume(tmp_path / "run", steps=50, log_every=5)
+    assert result.steps == 50 and result.config.schedule.length == 40 and load_run(result.folder).config == result.config
+    assert rows(result.folder)[: len(rows(straight.folder))] == rows(straight.folder)
+    assert [row["step"] for row in rows(result.folder)][-2:] == [45, 50] and rows(result.folder)[-1]["lr"] == pytest.approx(1e-3)
+    with pytest.raises(ConfigError, match="has done 50 of its 50 steps; ask for more with --steps"):
+        resume(tmp_path / "run")
+
+
+def changed(folder, **changes):
+    record = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(record | changes))
+
+
+@pytest.mark.parametrize("changes, says", [(dict(seed=4, batch=4), ["config.batch is now 4 and was 8", "config.seed is now 4 and was 3"])])
+def test_another_config_is_refused(config, tmp_path, changes, says):
+    train(replace(config, steps=10), tmp_path / "run")
+    changed(tmp_path / "run", **changes)
+    with pytest.raises(ConfigError) as caught:
+        resume(tmp_path / "run", steps=20)
+    assert all(text in str(caught.value) for text in says)
+
+
+def test_another_text_or_tokeniser_is_refused(config, corpus, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(corpus.read_text())
+    train(replace(config, steps=10, data=str(text)), tmp_path / "run")
+    text.write_text(corpus.read_text().replace("!", '"'))
+    words = json.loads((tmp_path / "run" / "tokeniser.json").read_text())
+    words["characters"] = words["characters"].replace("!", '"')
+    (tmp_path / "run" / "tokeniser.json").write_text(json.dumps(words))
+    with pytest.raises(ConfigError) as caught:
+        resume(tmp_path / "run", steps=20)
+    assert "data is now" in str(caught.value) and "tokeniser is now" in str(caught.value)
+
+
+def test_two_processes_do_not_write_one_run(straight):
+    with occupied(straight.folder), pytest.raises(ConfigError, match="another process is at work on"):
+        resume(straight.folder, steps=50)
+
+
+def test_no_checkpoint(config, tmp_path):
+    train(replace(config, steps=3, checkpoint_every=0), tmp_path / "run")
+    with pytest.raises(ConfigError, match="has no whole checkpoint to go on from"):
+        resume(tmp_path / "run", steps=5)
