@@ -7,6 +7,7 @@ import functools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -74,18 +75,18 @@ class Decoder:
     def stream(self, prompts: Prompts, tokens: int, *, stop: Collection[int] = (), window: bool = False) -> Iterator[Token]:
         """One `Token` after the other, `tokens` of them or until every text has met a token of `stop`.
 
-        window: go on beyond the model's context. When it is full the second half of what it holds is read anew, so that a token
-        follows from half a context at least, and a penalty knows what that half has; without it such a length is a ConfigError,
-        before anything is computed.
+        window: go on beyond the model's context. A text that has filled it is read anew, the second half of what there is of it, so
+        that a token follows from half a context at least, and a penalty knows what that half has; without it such a length is a
+        ConfigError, before anything is computed.
         """
         texts = self.checked(prompts, tokens, window)
-        longest = max(map(len, texts))
-        places = min(rounded(longest + tokens - 1), self.config.context)
+        lengths = np.array([len(text) for text in texts])  # what the cache has of each
+        places = min(rounded(int(lengths.max()) + tokens - 1), self.config.context)
         state, token = self.read(texts, places, number=0)
         going = np.ones(len(texts), bool)
         for number in range(1, tokens + 1):
-            ahead = None
-            if number < tokens and longest + number <= places:
+            full, ahead = lengths == places, None
+            if number < tokens and not full.any():
                 ahead = self.decode(self.params, state, self.numbers, self.sampling.seed)
             ids, logprobs = map(np.asarray, token)  # while the device is at the next one
             yield Token(ids, logprobs, going)
@@ -94,15 +95,18 @@ class Decoder:
                 return
             if window:
                 texts = [np.append(text, one) for text, one in zip(texts, ids)]
+            lengths = lengths + 1
             if ahead is None:
-                texts = self.recent(texts)
-                longest = max(map(len, texts)) - number
-                ahead = self.read(texts, places, number)
+                again = [self.recent(text) if is_full else text[-1:] for text, is_full in zip(texts, full)]
+                ahead = self.read(again, places, number)
+                if not full.all():  # one after the other: each text goes on as it would alone
+                    ahead = self.merge(full, ahead, self.decode(self.params, state, self.numbers, self.sampling.seed))
+                lengths = np.where(full, [len(text) for text in again], lengths)
             state, token = ahead
 
-    def recent(self, texts: list[np.ndarray]) -> list[np.ndarray]:
-        """The last tokens of each, as many as half the context has."""
-        return [text[-max(self.config.context // 2, 1) :] for text in texts]
+    def recent(self, text: np.ndarray) -> np.ndarray:
+        """Its last tokens, as many as half the context has."""
+        return text[-max(self.config.context // 2, 1) :]
 
     def checked(self, prompts: Prompts, tokens: int, window: bool) -> list[np.ndarray]:
         """The prompts as arrays, those that are too long cut from the left if a window may slide."""
@@ -127,7 +131,7 @@ class Decoder:
                     f"ask for {context - len(text) + 1:,} or fewer, or let a window slide"
                 )
         texts = [text.astype(np.int32) for text in texts]
-        return self.recent(texts) if max(map(len, texts)) > context else texts
+        return [self.recent(text) if len(text) > context else text for text in texts]
 
     def read(self, texts: Sequence[np.ndarray], places: int, number: int) -> tuple[State, tuple[Array, Array]]:
         """The state after the prompts, and the tokens that follow them."""
@@ -165,6 +169,16 @@ class Decoder:
             return self.drawn(model, h[:, 0], state._replace(cache=cache, length=state.length + 1), numbers, seed)
 
         return compile(decode, donate=1)
+
+    @functools.cached_property
+    def merge(self) -> Compiled:
+        """`merge(rows, one, other)`: of two pairs (state, token) the first in these rows and the second elsewhere."""
+
+        def merge(rows: Bool[Array, " B"], one, other):
+            choose = lambda x, y: jnp.where(rows.reshape(-1, *(1,) * (x.ndim - 1)), x, y) if x.ndim else x
+            return jax.tree.map(choose, one, other)
+
+        return compile(merge, donate=1)
 
     def drawn(self, model: GPT2, h: Float[Array, "B D"], state: State, numbers, seed) -> tuple[State, tuple[Array, Array]]:
         """The next tokens, and the state that knows them."""

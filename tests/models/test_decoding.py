@@ -120,6 +120,16 @@ def test_a_window_slides(model):
         assert logits[place].argmax() == ids[cut + place + 1]
 
 
+def test_each_text_of_a_batch_has_a_window_of_its_own(model):
+    """Some fill the context sooner than others, one begins beyond it: each is what it is alone."""
+    rng = np.random.default_rng(6)
+    prompts = [rng.integers(0, VOCAB, n) for n in (1, 5, CONTEXT // 2, CONTEXT - 3, CONTEXT, CONTEXT + 9)]
+    decoder = Decoder(model, GREEDY)
+    for prompt, text in zip(prompts, decoder.write(prompts, 2 * CONTEXT, window=True)):
+        [alone] = decoder.write([prompt], 2 * CONTEXT, window=True)
+        np.testing.assert_array_equal(text.ids, alone.ids, str(len(prompt)))
+
+
 @pytest.mark.parametrize("context", [1, 2, 3])
 def test_a_window_over_the_smallest_contexts(context):
     small = decisive(GPT2Config(layers=1, heads=1, width=4, context=context, vocab=VOCAB))
