@@ -86,9 +86,10 @@ def ticks(scale: Scale, about: int) -> list[float]:
 
 
 def span(lines: Sequence[Line], from_zero: bool) -> Scale:
-    """The scale of the values: of all of them, but of a faint line without its outermost hundredths, which may be spikes. By
-    logarithms where the largest is over 20 times the smallest."""
-    ends = [np.quantile(line.values, (0.01, 0.99) if line.kind == "faint" else (0, 1)) for line in lines]
+    """The scale of the values: of all of them, but of a faint line without its outermost hundredths, at most ten values, which
+    may be spikes. By logarithms where the largest is over 20 times the smallest."""
+    spikes = [min(0.01, 10 / len(line.values)) if line.kind == "faint" else 0.0 for line in lines]
+    ends = [np.quantile(line.values, (few, 1 - few)) for line, few in zip(lines, spikes)]
     low, high = float(np.min(ends)), float(np.max(ends))
     if not from_zero and low > 0 and high > 20 * low:
         return Scale(low / 1.2, high * 1.2, log=True)

@@ -42,8 +42,9 @@ def read_columns(path: Path, watch: Callable[[int], object] = lambda done: None)
         while steps and steps[-1] >= step:
             for column in (steps, *columns.values()):
                 column.pop()
-        for name in row.keys() - columns.keys():
-            columns[name] = array("d", [math.nan]) * len(steps)
+        for name in row:
+            if name not in columns:
+                columns[name] = array("d", [math.nan]) * len(steps)
         if len(columns) > FIELDS:
             raise ConfigError(f"{path} has more than {FIELDS} different fields; expected a few numbers by step")
         steps.append(step)

@@ -68,16 +68,21 @@ def runs_in(folder: Path) -> list[Path]:
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json, with a preset and a number of steps; other settings may be those of another version."""
     if not is_run(folder):
-        parent = folder.absolute().parent
-        others = [path.name for path in runs_in(parent)] if parent.is_dir() else []
-        what = "there is no config.json in it" if folder.is_dir() else "there is no such folder"
-        raise ConfigError(f"{folder} is no run: {what}" + near(folder.name, others[:200]))
+        raise ConfigError(f"{folder} is no run: there is no {'config.json in it' if folder.is_dir() else 'such folder'}" + others(folder))
     path = folder / "config.json"
     config = read_object(path)
     preset, steps = config.get("preset"), config.get("steps")
     if not isinstance(preset, str) or len(preset) > 100 or type(steps) is not int or not 0 <= steps < 2**53:
         raise ConfigError(f"{path} is not of a run: expected a preset and a number of steps; got {shown(list(config)[:9])}")
     return config
+
+
+def others(folder: Path) -> str:
+    """What there is beside a folder that is no run, for an error: the nearest names, or all of them if they are few."""
+    parent = folder.absolute().parent
+    names = [path.name for path in runs_in(parent)] if parent.is_dir() else []
+    said = near(folder.name, names) if names else "; `pullback train` makes one and prints its path"
+    return said if len(said) < 200 else f"; `pullback runs {folder.parent}` lists those that there are"
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def ledger(runs: Sequence[Run]) -> str:
     if rest:
         top.append((f"the other {len(rest)}", [sum(column) for column in zip(*(counts for _, counts in rest))]))
     keys = legend([(f"box c{i}", run.name) for i, run in enumerate(runs)]) if len(runs) > 1 else ""
-    names = sorted({name for some in kept for name in some}, key=lambda name: -max(some.get(name, 0) for some in kept))
+    names = sorted(dict.fromkeys(name for some in kept for name in some), key=lambda name: -max(some.get(name, 0) for some in kept))
     rows = [(value(name), *(size(some[name]) if name in some else ABSENT for some in kept)) for name in names[:LISTED]]
     if len(names) > LISTED:
         rows.append((f"and {len(names) - LISTED:,} smaller", *(ABSENT for _ in kept)))

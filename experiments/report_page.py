@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .charts import Line, chart, size, text
+from .charts import Line, chart, short, size, text
 from .history import History
 from .plot import smoothed
 from .report_memory import ledger, memory
@@ -55,17 +55,17 @@ def figures(run: Run) -> list[tuple[str, str, str]]:
     """(label, value, note) of the few numbers that a run comes to."""
     history, step = run.history, run.step
     at, (_, speeds) = history.standing, history.metrics.points("tokens_per_s")
-    unit = loss_unit(history)
+    parameters = count(history.provenance, "parameters")
     best = "" if at.best_val_loss is None else f"best {at.best_val_loss:.4g} at step {at.best_step:,}"
     checkpoint = "" if history.checkpoint is None else f", checkpoint at {history.checkpoint:,}"
     return [
         ("validation loss", number(at.val_loss, ".4g"), best or "none taken"),
-        ("training loss", number(at.loss, ".4g"), f"{unit}, last batch"),
+        ("training loss", number(at.loss, ".4g"), "last batch"),
         ("steps", f"{at.step:,}", f"of {at.steps:,}{checkpoint}"),
         ("speed", f"{np.median(speeds):,.0f}" if len(speeds) else ABSENT, f"{unit_of_work(history)}/s, median"),
-        ("parameters", number(history.provenance.get("parameters"), ",.0f"), ""),
+        ("parameters", ABSENT if parameters is None else short(parameters), f"{parameters:,}" if (parameters or 0) >= 10_000 else ""),
         ("step memory", size(peak) if (peak := count(step, "peak_bytes")) else ABSENT, "at its peak"),
-        ("compile", number(step.get("compile_seconds"), ".1f", " s"), "the training step"),
+        ("compile", number(step.get("compile_seconds"), ".1f", " s"), "of the step"),
     ]
 
 

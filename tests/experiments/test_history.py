@@ -111,8 +111,14 @@ def test_no_run_names_those_that_are_near(leave, tmp_path):
     leave("other")
     with pytest.raises(ConfigError, match="there is no such folder; did you mean 'quick-001'"):
         read_history(tmp_path / "quick-01")
+    with pytest.raises(ConfigError, match="no such folder; `pullback train` makes one"):
+        read_history(tmp_path / "quick-001" / "inside")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="empty is no run: there is no config.json in it; known: other, quick-001"):
+        read_history(tmp_path / "empty")
+    for i in range(20):
+        leave(f"{i:03d}" * 5)
+    with pytest.raises(ConfigError, match="config.json in it; `pullback runs .*` lists those that there are"):
         read_history(tmp_path / "empty")
 
 

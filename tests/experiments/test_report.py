@@ -88,6 +88,7 @@ def test_a_run(leave, capsys):
     ):
         assert said in page.told, said
     assert "blocks.*.attn/attention" in page.told and "×4" in page.told and "blocks.3.mlp/gelu" in page.told
+    assert [page.source.count(f'<path class="{line}"') for line in ("faint c0", "line c0", "points c1")] == [3, 4, 1]
     assert re.search(r"steps\s*100\s*1500", re.sub(r"<[^>]*>", " ", page.source))  # what differs from the preset
 
 
@@ -101,7 +102,8 @@ def test_again_replaces_and_leaves_nothing_else(leave):
 
 
 def test_several_runs(leave, capsys):
-    folders = leave("a", steps=200), leave("b", config={"seed": 7}), leave("c", provenance={"git": {"sha": "def"}})
+    another = {"git": {"sha": "def"}, "step": {"compile_seconds": 9.5}}
+    folders = leave("a", steps=200), leave("b", config={"seed": 7}), leave("c", provenance=another)
     report(*folders)
     assert capsys.readouterr().out == "runs-report.html\n"
     page = Page(Path("runs-report.html"))
@@ -203,7 +205,7 @@ BAD = {
     "no run": ([], "there is no RUN"),
     "empty": (["a", ""], "there is no RUN, or its name is empty"),
     "near": (["ab"], "ab is no run: there is no such folder; did you mean 'a'"),
-    "twice": (["a", "./a"], "a run is named twice"),
+    "twice": (["a", "d.html/../a"], "a run is named twice"),
     "too many": ([str(i) for i in range(17)], "17 runs; one report shows at most 16"),
     "other ending": (["a", "--out", "x.pdf"], "expected a name that ends in .html"),
     "no folder": (["a", "--out", "no/x.html"], "there is no folder no"),
