@@ -177,6 +177,8 @@ COMMANDS = {
     "eval": Command(later("evaluate"), "perplexity of a text: eval RUN|DIR FILE"),
     "check": Command(later("check"), "judge backward rules: check [OP|FILE.py:NAME ...]"),
     "mutate": Command(later("mutate"), "plant mistakes and count the unnoticed: mutate [OP|walk|OPTIMISER ...]"),
+    "report": Command(later("report"), "a page of a run, or of several laid over each other: report RUN ..."),
+    "runs": Command(later("runs"), "list runs and where they stand: runs [FOLDER]"),
     "data": Command(data, "fetch a named data set: data tinyshakespeare"),
     "bench": Command(bench, "measure: bench NAME"),
 }

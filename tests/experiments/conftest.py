@@ -1,5 +1,6 @@
 """One tiny run that many tests look at, compiled once."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 import pytest
 
 from pullback.experiments import loop
-from pullback.experiments.config import OptimiserConfig, RunConfig, ScheduleConfig
+from pullback.experiments.config import OptimiserConfig, RunConfig, ScheduleConfig, to_record
 from pullback.experiments.loop import Job, Result, prepare
+from pullback.experiments.presets import preset
 from pullback.experiments.progress import Silent
 from pullback.models.gpt2 import GPT2Config
 
@@ -67,3 +69,30 @@ def finished(tiny, job, tmp_path_factory) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "prepare", lambda config, show: job())
         return loop.train(tiny, tmp_path_factory.mktemp("runs") / "finished")
+
+
+PLAN = {"compile_seconds": 5.2, "peak_bytes": 5_000, "arguments": 3_000, "outputs": 2_500, "aliased": 2_000, "temp": 1_500}
+LEDGER = {f"blocks.{i}.{op}": 100 * (i + 1) for i in range(4) for op in ("attn/attention", "mlp/gelu")} | {"head/loss": 7_000}
+
+
+@pytest.fixture
+def leave(tmp_path) -> Callable[..., Path]:
+    """`leave("name", steps=100)`: the files of a run of quick as one of so many steps leaves them, without the run."""
+
+    def leave(name: str, steps: int = 100, done: int | None = None, config: dict | None = None, provenance: dict | None = None) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps(to_record(replace(preset("quick"), steps=steps)) | (config or {})))
+        record = {"parameters": 1_234, "device": "cpu:0", "step": PLAN | {"residuals": LEDGER}}
+        (folder / "provenance.json").write_text(json.dumps(record | (provenance or {})))
+        with open(folder / "metrics.jsonl", "w") as file:
+            for step in range(1, (steps if done is None else done) + 1):
+                look = 3 + 100 / step + step / 100 if step % 25 == 0 else None
+                row = dict(step=step, loss=2 + 100 / step, val_loss=look, lr=1e-3, grad_norm=1.0 + step % 7, tokens_per_s=1e4)
+                file.write(json.dumps(row) + "\n")
+        if done is None:
+            (folder / "model.safetensors").write_bytes(b"weights")
+            (folder / "samples.txt").write_text("Once upon a time\n")
+        return folder
+
+    return leave
