@@ -50,7 +50,10 @@ class Train:
 
 @dataclass(frozen=True)
 class Data:
-    """Fetch a named data set, unless it is there. The last line printed is its file."""
+    """Fetch a named data set, unless it is there. The last line printed is its file.
+
+    `pullback data prepare` makes a token file of texts: see `pullback data prepare --help`.
+    """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """tinyshakespeare."""
@@ -122,6 +125,8 @@ def summary(result: Result) -> dict[str, Any]:
 
 
 def data(argv: Sequence[str]) -> int:
+    if argv[:1] == ["prepare"]:
+        return later("prepare")(argv[1:])
     given = parse(Data, argv, "data")
     if given.name not in NAMED:
         raise UnknownName(f"no data set {given.name!r}" + near(given.name, NAMED))
@@ -170,6 +175,6 @@ COMMANDS = {
     "eval": Command(later("evaluate"), "perplexity of a text: eval RUN|DIR FILE"),
     "check": Command(later("check"), "judge backward rules: check [OP|FILE.py:NAME ...]"),
     "mutate": Command(later("mutate"), "plant mistakes and count the unnoticed: mutate [OP|walk|OPTIMISER ...]"),
-    "data": Command(data, "fetch a named data set: data tinyshakespeare"),
+    "data": Command(data, "fetch a named data set: data tinyshakespeare; make a token file: data prepare FILE... --tokenizer KIND"),
     "bench": Command(bench, "measure: bench NAME"),
 }
