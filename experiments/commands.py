@@ -28,6 +28,7 @@ BENCHES = {  # name: module of experiments/bench with main(argv)
     "eager": "eager",
     "scan": "scan",
     "loop": "loop",
+    "loader": "loader",
     "import": "import_time",
     "verdict": "verdict",
     "tokenizer": "tokenizer",
