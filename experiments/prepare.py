@@ -85,6 +85,8 @@ def demand(given: Prepare) -> tuple[list[Path], Path]:
         raise ConfigError(f"processes is {given.processes}; it must be at least 1")
     if given.vocabulary is not None and given.tokenizer != "bpe":
         raise ConfigError(f"--vocabulary is for bpe, which learns one; {given.tokenizer!r} has its own")
+    if given.tokenizer not in KINDS and not (given.tokenizer and os.path.exists(given.tokenizer)):
+        raise UnknownName(f"no tokenizer {given.tokenizer!r}, nor a folder of that name" + near(given.tokenizer, KINDS))
     for name in given.files:
         try:
             if not Path(name).is_file():
@@ -131,16 +133,15 @@ def begin(parts: Path, plan: dict, given: Prepare, show: Progress) -> None:
 def tokeniser_of(given: Prepare, show: Progress) -> Tokeniser:
     """The tokeniser that was asked for: of a kind, learnt if need be, or from a folder, of which nothing else is read."""
     name, folder = given.tokenizer, Path(given.tokenizer)
+    first = Path(given.files[0]).absolute()  # whole, for a data set may have its name
     if name == "bpe":
-        text, size = read_corpus(Path(given.files[0]).absolute()).text, given.vocabulary or LEARNT
+        text, size = read_corpus(first).text, LEARNT if given.vocabulary is None else given.vocabulary
         show.start(size, "token learnt")
         words = bpe_train.train(text, size, progress=lambda done, _: show.at(done))
         show.close()
         return words
     if name in KINDS:
-        return tokenisers.tokeniser(name, read_corpus(Path(given.files[0]).absolute()).text if name == "characters" else "", 0)
-    if not name or not folder.exists():
-        raise UnknownName(f"no tokenizer {name!r}, nor a folder of that name" + near(name, KINDS))
+        return tokenisers.tokeniser(name, read_corpus(first).text if name == "characters" else "", 0)
     if (folder / "tokeniser.json").is_file():
         return tokenisers.from_json(read_json(folder / "tokeniser.json"))
     if (folder / "config.json").is_file():
@@ -160,11 +161,12 @@ def made(pieces: Sequence[Sequence[Piece]], processes: int, show: Progress) -> N
     """All the parts that are not there yet. A part is there whole or not at all."""
     sizes = {json.dumps(piece): piece.end - piece.begin for text in pieces for piece in text}
     tasks = [json.dumps(piece) for text in pieces for piece in text if not Path(piece.part).exists()]
-    done = sum(sizes.values()) - sum(sizes[task] for task in tasks)
+    whole, left = sum(sizes.values()), sum(sizes[task] for task in tasks)
+    done = whole - left
     if done:
-        show.note(f"going on from {done:,} of {sum(sizes.values()):,} bytes, whose tokens are there")
-    show.start(sum(sizes.values()), "byte")
-    alone = min(processes, len(tasks)) < 2
+        show.note(f"going on from {done:,} of {whole:,} bytes, whose tokens are there")
+    show.start(whole, "byte")
+    alone = processes == 1 or left <= PIECE
     with contextlib.closing(one_by_one(tasks) if alone else spread(encode, tasks, LIMIT, processes)) as answers:
         for answer in answers:
             if answer.hung:
@@ -177,7 +179,7 @@ def made(pieces: Sequence[Sequence[Piece]], processes: int, show: Progress) -> N
 
 
 def one_by_one(tasks: Sequence[str]):
-    """`spread` without processes, which take seconds to start."""
+    """`spread` without processes, which take longer to start than a piece takes."""
     return (Answer(task, 0, value) for task in tasks for value in encode(task))
 
 

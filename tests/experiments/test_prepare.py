@@ -13,6 +13,7 @@ import pytest
 
 from pullback.experiments import prepare
 from pullback.experiments.cli import main
+from pullback.experiments.pool import Answer
 from pullback.experiments.run import begin
 from pullback.lib import bpe_files, bpe_train
 from pullback.lib.bpe import END
@@ -56,7 +57,7 @@ def test_a_text(kind, capsys):
 @pytest.mark.parametrize("size", [50, 1 << 20])
 def test_texts_with_their_ends(size, capsys, monkeypatch):
     monkeypatch.setattr(prepare, "PIECE", size)
-    assert run("one.txt", "two.txt", "one.txt", "--tokenizer", "hub", "--documents", "--json", "--out", "some") == 0
+    assert run("one.txt", "two.txt", "one.txt", "--processes", "1", "--tokenizer", "hub", "--documents", "--json", "--out", "some") == 0
     end, one, two = [WORDS.specials[END]], WORDS.encode(ONE).tolist(), WORDS.encode(TWO).tolist()
     file = open_tokens(Path("some"))
     assert file.ends is not None
@@ -171,6 +172,7 @@ BAD = {
     "folder without a tokenizer": (["one.txt", "--tokenizer", "."], "has no vocabulary: neither tokenizer.json nor vocab.json"),
     "processes": (["one.txt", "--tokenizer", "bytes", "--processes", "0"], "processes is 0; it must be at least 1"),
     "small vocabulary": (["one.txt", "--tokenizer", "bpe", "--vocabulary", "9"], "a vocabulary of 9; expected at least 257"),
+    "no vocabulary": (["one.txt", "--tokenizer", "bpe", "--vocabulary", "0"], "a vocabulary of 0; expected at least 257"),
     "vocabulary of another": (["one.txt", "--tokenizer", "gpt2", "--vocabulary", "300"], "--vocabulary is for bpe"),
     "option": (["one.txt", "--tokeniser", "gpt2"], "--tokeni"),
 }
@@ -190,3 +192,14 @@ def test_a_text_that_will_not_do(content, says, kind, capsys):
     Path("bad").write_bytes(content)
     assert run("bad", "--tokenizer", kind) == 2
     assert says in capsys.readouterr().err and left() == ["bad"]
+
+
+def test_a_process_that_dies_is_said(monkeypatch, capsys):
+    def spread(work, tasks, limit_s, processes):
+        yield Answer(tasks[0], 0, None, hung=True)
+
+    monkeypatch.setattr(prepare, "PIECE", 300)
+    monkeypatch.setattr(prepare, "spread", spread)
+    assert run("one.txt", "--tokenizer", "bytes", "--processes", "2") == 2
+    assert "a process died or hung at one.txt; try fewer --processes, what is done is kept" in capsys.readouterr().err
+    assert left() == ["one.tokens.parts"]
