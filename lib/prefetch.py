@@ -39,7 +39,7 @@ class Prefetch:
             self.order(step + i)
 
     def order(self, step: int) -> None:
-        self.ahead.append(self.thread.submit(made, self.batches, self.put, step))
+        self.ahead.append(self.thread.submit(lambda: self.put(self.batches.at(step))))
 
     def at(self, step: int) -> Any:
         """What `put` made of the batch of a step."""
@@ -58,8 +58,3 @@ class Prefetch:
 
     def __exit__(self, *error) -> None:
         self.close()
-
-
-def made(batches: Batches, put: Callable[[Any], Any], step: int) -> Any:
-    """A function, since a thread that held the object would keep it from being collected."""
-    return put(batches.at(step))

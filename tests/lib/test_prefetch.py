@@ -106,8 +106,9 @@ def test_close_ends_the_thread_at_once():
     batches.close()
 
 
-def test_the_thread_ends_with_its_owner():
-    batches = Prefetch(Loader(), 0)
+@pytest.mark.parametrize("slow", [0.0, 0.2])  # the thread waits for work, or is at work
+def test_the_thread_ends_with_its_owner(slow):
+    batches = Prefetch(Loader(), 0, lambda batch: time.sleep(slow))
     batches.at(0)
     assert threads()
     del batches
