@@ -62,7 +62,8 @@ def finite(value: Any) -> float:
     return float(value) if type(value) in (float, int) and abs(value) < 1e300 else math.nan
 
 
-def rows_of(path: Path, watch: Callable[[int], object]) -> Iterator[dict[str, Any]]:
+def rows_of(path: Path, watch: Callable[[int], object] = lambda done: None) -> Iterator[dict[str, Any]]:
+    """The lines, without one at the end that is half-written. watch: is given the bytes read so far."""
     done = 0
     try:
         if not path.is_file():

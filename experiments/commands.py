@@ -29,6 +29,7 @@ BENCHES = {  # name: module of experiments/bench with main(argv)
     "eager": "eager",
     "scan": "scan",
     "loop": "loop",
+    "loader": "loader",
     "import": "import_time",
     "verdict": "verdict",
     "tokenizer": "tokenizer",
@@ -51,7 +52,10 @@ class Train:
 
 @dataclass(frozen=True)
 class Data:
-    """Fetch a named data set, unless it is there. The last line printed is its file."""
+    """Fetch a named data set, unless it is there. The last line printed is its file.
+
+    `pullback data prepare` makes a token file of texts: see `pullback data prepare --help`.
+    """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """tinyshakespeare."""
@@ -128,6 +132,8 @@ def summary(result: Result) -> dict[str, Any]:
 
 
 def data(argv: Sequence[str]) -> int:
+    if argv[:1] == ["prepare"]:
+        return later("prepare")(argv[1:])
     given = parse(Data, argv, "data")
     if given.name not in NAMED:
         raise UnknownName(f"no data set {given.name!r}" + near(given.name, NAMED))
@@ -179,6 +185,6 @@ COMMANDS = {
     "mutate": Command(later("mutate"), "plant mistakes and count the unnoticed: mutate [OP|walk|OPTIMISER ...]"),
     "report": Command(later("report"), "a page of a run, or of several laid over each other: report RUN ..."),
     "runs": Command(later("runs"), "list runs and where they stand: runs [FOLDER]"),
-    "data": Command(data, "fetch a named data set: data tinyshakespeare"),
+    "data": Command(data, "fetch a named data set: data tinyshakespeare; make a token file: data prepare FILE... --tokenizer KIND"),
     "bench": Command(bench, "measure: bench NAME"),
 }

@@ -22,6 +22,7 @@ T = TypeVar("T")
 INT32 = 2**31  # seeds and steps are numbers of the compiled step
 FLOAT32 = float(np.finfo(np.float32).max)  # and so are rates
 DECAYS = ("constant", "linear", "cosine")
+ORDERS = ("random", "shuffled", "sequential")
 FREE = ("steps", "validate_every", "validate_batches", "log_every", "checkpoint_every", "keep", "checksum_every", "sample_tokens")
 """Settings that decide no number of a step: a run may be resumed under others."""
 
@@ -65,7 +66,9 @@ class RunConfig:
     preset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PRESET")] = "quick"
     """What the other settings differ from: quick, shakespeare-char or gpt2-124m (experiments/presets.py)."""
     data: str = "python-docs"
-    """A corpus: python-docs, the name of a data set, or a UTF-8 text file."""
+    """A corpus: python-docs, the name of a data set, a UTF-8 text file, or a token file (`pullback data prepare`)."""
+    order: str = "random"
+    """Of the training windows: random places, each as likely as any; shuffled, each window once an epoch; or sequential."""
     tokeniser: str = "bytes"
     """bytes, characters, bpe (byte pairs learnt from the corpus, as many as the model's vocabulary has room for) or gpt2."""
     init: Annotated[str | None, tyro.conf.arg(metavar="RUN|DIR")] = None
@@ -131,6 +134,7 @@ def check(config: RunConfig) -> RunConfig:
     for name in ("checksum_every", "sample_tokens", "seed"):
         demand(name, getattr(config, name), lambda n: 0 <= n < INT32, f"from 0 to {INT32 - 1}")
     among("tokeniser", config.tokeniser, KINDS)
+    among("order", config.order, ORDERS)
     among("precision", config.precision, POLICIES)
     among("schedule.kind", config.schedule.kind, DECAYS)
     demand("model.eps", config.model.eps, at_least_0, "a float32, 0 or more")  # its other fields it checks itself

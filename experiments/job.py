@@ -1,7 +1,9 @@
 """What a run of a language model needs before it begins: its text, its programs, its first state."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -11,8 +13,10 @@ from jaxtyping import Int
 from .. import nn
 from ..autograd import Compiled
 from ..lib.corpora import read_corpus
+from ..lib.epochs import Epochs
 from ..lib.errors import ConfigError
-from ..lib.tokenisers import Tokeniser, tokeniser
+from ..lib.token_files import is_token_file, open_tokens
+from ..lib.tokenisers import Tokeniser, digest, tokeniser
 from ..lib.tokens import TokenStream, split
 from ..models.gpt2 import GPT2Config
 from .checkpoint import Checkpoint, Origin, differences, restore
@@ -21,7 +25,7 @@ from .machine import demand_memory
 from .presets import preset
 from .pretrained import load
 from .progress import Progress
-from .provenance import fingerprint, provenance, rules
+from .provenance import provenance, rules
 from .step import State, first_state, template_of, training_step, validation
 
 
@@ -30,7 +34,7 @@ class Job(NamedTuple):
 
     config: RunConfig
     words: Tokeniser
-    stream: TokenStream
+    stream: TokenStream | Epochs
     step: Compiled
     evaluate: Callable[..., float]
     state: State
@@ -49,28 +53,29 @@ class Begun(NamedTuple):
 def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Job:
     """Read the corpus, make the weights or take those of a checkpoint, compile the step. Nothing is written; what is wrong raises
     a PullbackError."""
-    corpus, given = read_corpus(config.data), None
+    given = None
     if begun:
-        words = begun.words
+        text = text_of(config, begun.words)
     elif config.init is None:
-        words = tokeniser(config.tokeniser, corpus.text, config.model.vocab)
-        config = replace(config, model=replace(config.model, vocab=max(config.model.vocab, words.vocabulary)))
+        text = text_of(config)
+        config = replace(config, model=replace(config.model, vocab=max(config.model.vocab, text.words.vocabulary)))
     else:
         given = load(config.init)
-        words, config = given.tokeniser, check(replace(config, model=continued(config, given.model.config)))
+        config = check(replace(config, model=continued(config, given.model.config)))
+        text = text_of(config, given.tokeniser)
     config = replace(config, schedule=replace(config.schedule, length=config.schedule_length))
-    origin = Origin(kept_of(config), corpus.sha256, fingerprint(words), rules())
+    origin = Origin(kept_of(config), text.sha256, digest(text.words), rules())
     if begun and (differing := differences(origin._asdict(), begun.checkpoint.origin._asdict(), words=("is now", "was"))):
         raise ConfigError(f"cannot go on from {begun.checkpoint.path}: {'; '.join(differing)}")
-    training, held_back = split(words.encode(corpus.text), context=config.window)
-    stream = TokenStream(training, config.window, config.batch, config.seed)
+    training, held_back = split(text.tokens, context=config.window)
+    stream = batches(config, training, text.ends)
 
     blocks = 12 * config.model.layers * config.model.width**2  # their matrices; before a template of so many layers is made
     demand_memory(16 * blocks, f"training {config.model.layers:,} layers of width {config.model.width:,}")
     parameters = nn.param_count(template_of(config))
     least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
     demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
-    show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {corpus.name}; compiling")
+    show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {text.name}; compiling")
     step, evaluate = training_step(config), validation(config, held_back)
     if begun:
         state = restore(begun.checkpoint, jax.eval_shape(lambda: first_state(config)))
@@ -81,13 +86,48 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
     sizes = {name: getattr(plan, name) for name in ("arguments", "outputs", "aliased", "temp")}
     record = {
         "parameters": parameters,
-        "corpus": {"name": corpus.name, "sha256": corpus.sha256, "training_tokens": len(training), "validation_tokens": len(held_back)},
+        "corpus": {"name": text.name, "sha256": text.sha256, "training_tokens": len(training), "validation_tokens": len(held_back)},
         "tokeniser_sha256": origin.tokeniser,
         "seed": config.seed,
         "step": {"compile_seconds": round(plan.compile_seconds, 3), "peak_bytes": plan.peak, **sizes, "residuals": plan.ledger},
         **provenance(),
     }
-    return Job(config, words, stream, step, evaluate, state, training[:1], record, origin)
+    return Job(config, text.words, stream, step, evaluate, state, training[:1], record, origin)
+
+
+class Text(NamedTuple):
+    """A corpus as tokens. ends: of its documents, where they are kept. sha256: of the text, or of those of a token file."""
+
+    name: str
+    sha256: str
+    words: Tokeniser
+    tokens: Int[np.ndarray, " N"]
+    ends: Int[np.ndarray, " D"] | None
+
+
+def text_of(config: RunConfig, words: Tokeniser | None = None) -> Text:
+    """The data of a run, in the tokens of `words`, or of the tokeniser that the config or the token file says."""
+    if not is_token_file(Path(config.data)):
+        corpus = read_corpus(config.data)
+        words = words or tokeniser(config.tokeniser, corpus.text, config.model.vocab)
+        return Text(corpus.name, corpus.sha256, words, words.encode(corpus.text), None)
+    file = open_tokens(Path(config.data))
+    if words and digest(words) != file.sha256:
+        raise ConfigError(f"the tokens of {config.data} were made by another tokeniser than that of {config.init or 'the run'}")
+    sources = hashlib.sha256(" ".join([file.sha256, *(source.sha256 for source in file.sources)]).encode()).hexdigest()
+    return Text(Path(config.data).name, sources, file.tokeniser, file.tokens, file.ends)
+
+
+def batches(config: RunConfig, training: Int[np.ndarray, " N"], ends: Int[np.ndarray, " D"] | None) -> TokenStream | Epochs:
+    """The order in which a run sees its training split. ends: of the documents of the whole text."""
+    if config.order == "random":
+        if ends is not None:
+            raise ConfigError(f"order is random, whose windows cross documents, which {config.data} keeps; take shuffled or sequential")
+        return TokenStream(training, config.window, config.batch, config.seed)
+    if ends is not None:
+        ends = np.append(ends[: np.searchsorted(ends, len(training))], len(training))
+    shuffle, size = config.order == "shuffled", config.model.vocab
+    return Epochs(training, config.window, config.batch, config.seed, shuffle=shuffle, ends=ends, vocabulary=size)
 
 
 def kept_of(config: RunConfig) -> dict[str, Any]:

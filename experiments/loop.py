@@ -12,6 +12,7 @@ import numpy as np
 from .. import nn
 from ..lib.atomic import write_text
 from ..lib.precision import precision
+from ..lib.prefetch import Batches, Prefetch
 from ..models.decoding import Decoder
 from ..models.sampling import Sampling
 from .checkpoint import Saver
@@ -64,12 +65,6 @@ class Pace(Protocol):
     def checksum_every(self) -> int: ...
 
 
-class Batches(Protocol):
-    """Where batches come from: that of a step is a function of the step."""
-
-    def at(self, step: int, /) -> tuple: ...
-
-
 class Course(Protocol):
     """What the loop asks of a job, whatever is trained: the `Job` of a language model is one, a small preset's another."""
 
@@ -105,7 +100,8 @@ def train(config: RunConfig, out: str | Path | None = None, show: Progress | Non
 def complete(job: Job, log: Log, first: int = 0) -> Result:
     """The steps of a job from `first` on, and what is written at their end."""
     saver = Saver(log.folder, job.origin, job.config.keep)
-    end = carry_out(job, log, saver=saver, first=first)
+    with Prefetch(job.stream, first) as ahead:
+        end = carry_out(job._replace(stream=ahead), log, saver=saver, first=first)
     sample = "" if end.interrupted or not job.config.sample_tokens else write_sample(log.folder, job, end.params, log.show)
     return Result(log.folder, job.config, job.record, end.steps, log.last, log.val_loss, end.seconds, end.interrupted, sample)
 

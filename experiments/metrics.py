@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from jax import Array
@@ -13,7 +13,7 @@ from jax import Array
 from ..lib.atomic import reason, write_text
 from ..lib.checksum import checksum, hexadecimal
 from ..lib.errors import ConfigError, PullbackError
-from ..lib.reading import read_text
+from .columns import rows_of
 from .output import without_nan
 from .progress import Progress
 from .step import Measured, State
@@ -40,7 +40,6 @@ class Metrics(NamedTuple):
     checksum: dict[str, str] | None = None
 
 
-LIMIT = 1 << 30  # bytes of a metrics.jsonl
 OPTIONAL = ("loss_scale", "checksum")
 
 
@@ -49,23 +48,6 @@ def sums(state: State, batch: tuple) -> dict[str, Array]:
     """What two runs compare: checksums of the parts of a state and of the batch that it came from."""
     parts = {name: part for name, part in state._asdict().items() if part is not None}
     return {name: checksum(part) for name, part in (parts | {"batch": tuple(batch)}).items()}
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics.jsonl that are whole; a run that was killed may have left half of one at the end."""
-    lines = read_text(path, LIMIT).splitlines() if path.exists() else []
-    rows = []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-            good = isinstance(row, dict) and isinstance(row.get("step"), int) and row.keys() >= set(Metrics._fields) - set(OPTIONAL)
-        except (ValueError, RecursionError):
-            good = False
-        if good:
-            rows.append(row)
-        elif number < len(lines):
-            raise ConfigError(f"{path}: line {number} is no line of metrics")
-    return rows
 
 
 class Log:
@@ -84,10 +66,10 @@ class Log:
 
     def resume(self, step: int) -> None:
         """Go on after `step`: the lines of later steps, which are to be done again, and a line that was cut off go."""
-        rows = [row for row in read_rows(self.path) if row["step"] <= step]
+        rows = [row for row in rows_of(self.path) if row["step"] <= step]
         write_text(self.path, "".join(json.dumps(row) + "\n" for row in rows))
         self.step = step
-        self.val_loss = next((row["val_loss"] for row in reversed(rows) if row["val_loss"] is not None), None)
+        self.val_loss = next((loss for row in reversed(rows) if (loss := row.get("val_loss")) is not None), None)
 
     def hold(self, step: int, measured: Measured, sums: dict[str, Array] | None = None) -> None:
         """Keep what a step measured, numbers that may not be there yet, for the next `write`."""

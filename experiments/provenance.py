@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -12,7 +11,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..lib import arena
-from ..lib.tokenisers import Tokeniser
 from ..ops.rule import RULES
 
 DIFF = 100_000  # characters of a difference that are kept whole
@@ -51,8 +49,3 @@ def git(folder: Path) -> dict[str, Any] | None:
         return None
     dirty = {"sha256": hashlib.sha256(diff.encode()).hexdigest(), "diff": diff[:DIFF]} if diff else None
     return {"sha": sha, "dirty": dirty}
-
-
-def fingerprint(words: Tokeniser) -> str:
-    """sha256 of a tokeniser, whatever the order and the spaces of its file."""
-    return hashlib.sha256(json.dumps(words.to_json(), sort_keys=True).encode()).hexdigest()

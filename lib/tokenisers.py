@@ -1,5 +1,7 @@
 """Text to integers and back: which ways there are, how one is made for a text, and how a run stores it."""
 
+import hashlib
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -54,3 +56,13 @@ def from_json(record: Any) -> Tokeniser:
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConfigError(f"a tokeniser's record has a kind, one of {', '.join(KINDS)}; got {str(record)[:80]}")
     return KINDS[kind].read(record)
+
+
+def canonical(record: Any) -> str:
+    """JSON that is the same for the same record."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"))
+
+
+def digest(words: Tokeniser) -> str:
+    """SHA-256 of a tokeniser's record."""
+    return hashlib.sha256(canonical(words.to_json()).encode()).hexdigest()

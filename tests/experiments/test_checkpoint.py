@@ -7,7 +7,6 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from pullback import nn
@@ -202,4 +201,4 @@ def test_the_step_does_not_wait_for_the_disk(tmp_path, monkeypatch):
     saver.save(2, state(2), None)
     assert time.monotonic() - began > 0.5 and read(tmp_path / "checkpoints" / "000001").step == 1
     saver.close()
-    assert np.isfinite(restore(newest(tmp_path, pytest.fail), state()).scale.scale)
+    assert newest(tmp_path, pytest.fail).step == 2

@@ -15,8 +15,8 @@ IDS, TARGETS = RNG.integers(0, V, (2, 12, T)).astype(np.int32)
 WEIGHTS = RNG.uniform(0, 2, (12, T)) * (RNG.random((12, T)) < np.linspace(0, 1, 12)[:, None])  # the first row has none at all
 
 
-def step(parts: int, dtype, plan: bool = False):
-    """Loss and gradients of an embedding, dropout and a head."""
+def step(parts: int, dtype):
+    """The program for loss and gradients of an embedding, dropout and a head, and its arguments."""
 
     def loss_of(params, ids, targets, weights):
         h = ops.tanh(nn.Dropout(0.3)(nn.Embedding(params["wte"])(ids), train=True))
@@ -31,15 +31,18 @@ def step(parts: int, dtype, plan: bool = False):
         return nn.accumulate(of_part, parts, *batch)
 
     params = {name: jnp.asarray(np.random.default_rng(1).normal(size=(V, D)), dtype) for name in ("wte", "head")}
-    batch = params, IDS, TARGETS, jnp.asarray(WEIGHTS, dtype)
-    return gradients.plan(*batch) if plan else gradients(*batch)
+    return gradients, (params, IDS, TARGETS, jnp.asarray(WEIGHTS, dtype))
+
+
+def temp(parts: int) -> int:
+    gradients, batch = step(parts, "float32")
+    return gradients.plan(*batch).temp
 
 
 @pytest.mark.parametrize("dtype, limit", [("float64", 1e-12), ("float32", 1e-5)])
 def test_equals_the_whole_batch(dtype, limit):
     with jax.enable_x64(dtype == "float64"):
-        loss, grads = step(1, dtype)
-        ours, accumulated = step(4, dtype)
+        (loss, grads), (ours, accumulated) = (gradients(*batch) for gradients, batch in (step(1, dtype), step(4, dtype)))
         assert abs(ours - loss) < limit * abs(loss)
         for name, grad in grads.items():
             assert accumulated[name].dtype == grad.dtype
@@ -47,7 +50,7 @@ def test_equals_the_whole_batch(dtype, limit):
 
 
 def test_takes_the_memory_of_a_part():
-    assert step(12, "float32", plan=True).temp < 0.5 * step(1, "float32", plan=True).temp
+    assert temp(12) < 0.5 * temp(1)
 
 
 def test_a_mean_of_means_would_be_another():
