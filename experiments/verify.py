@@ -1,0 +1,163 @@
+"""`pullback verify`: does a run come out the same again, to the bit, also when it is killed on the way?"""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import tyro
+
+from ..lib.errors import ConfigError
+from .checkpoint import FOLDER, differences, newest, there
+from .columns import rows_of
+from .config import RunConfig, check, to_record
+from .loop import train
+from .machine import Machine, settle
+from .output import say
+from .parsing import parse
+from .progress import Progress, Silent, progress
+from .provenance import provenance
+from .resume import resume
+from .run import read_run
+
+CLOCKS = ("tokens_per_s",)  # of a line of metrics, what is not to be the same
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Repeat a run from its config and compare, at each step that has a checksum, its weights, moments, loss scale and batch; and its
+    losses. Exit code 0: equal to the bit; 1: not, and where first."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The folder of a run."""
+    start: Annotated[int | None, tyro.conf.arg(name="from", metavar="STEP")] = None
+    """Begin at the checkpoint of this step instead of at the beginning."""
+    to: Annotated[int | None, tyro.conf.arg(metavar="STEP")] = None
+    """End at this step; where the run ended if not given."""
+    interrupt: Annotated[str | None, tyro.conf.arg(metavar="STEP,...")] = None
+    """Kill the repetition (SIGKILL) after these steps, and resume it each time in a fresh process."""
+    machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
+
+
+class Verdict(NamedTuple):
+    """compared: steps with a checksum. step, what: the first that differs and in which of its fields; None and empty if none does."""
+
+    compared: int
+    step: int | None
+    what: list[str]
+    notes: list[str]
+
+
+def main(argv: Sequence[str]) -> int:
+    given = parse(Verify, argv, "verify")
+    settle(given.machine)
+    kills = steps_of(given.interrupt)
+    verdict = verify(given.run, progress(), start=given.start, to=given.to, kills=kills)
+    equal = verdict.step is None
+    if given.machine.json:
+        say(run=given.run, equal=equal, **verdict._asdict(), interrupted=kills)
+    else:
+        killed = f", killed after {len(kills)} steps" if kills else ""
+        print(*verdict.notes, sep="\n", end="\n" if verdict.notes else "")
+        if equal:
+            print(f"equal: the same to the bit at all {verdict.compared:,} steps that have a checksum{killed}")
+        else:
+            print(f"DIFFERENT{killed}: first at step {verdict.step:,}, in {', '.join(verdict.what)}")
+    return 0 if equal else 1
+
+
+def steps_of(text: str | None) -> list[int]:
+    try:
+        kills = [int(word) for word in text.split(",")] if text is not None else []
+    except ValueError:
+        raise ConfigError(f"interrupt is {text!r}; expected steps, as in 3,17") from None
+    if any(a >= b for a, b in zip([0, *kills], kills)):
+        raise ConfigError(f"interrupt is {text!r}; expected ascending steps from 1 on")
+    return kills
+
+
+def verify(
+    run: str | Path, show: Progress | None = None, *, start: int | None = None, to: int | None = None, kills: Sequence[int] = ()
+) -> Verdict:
+    """The run repeated in a folder that is gone afterwards, and compared line by line."""
+    show, folder = show or Silent(), Path(run)
+    config, _ = read_run(folder)
+    rows = {row["step"]: row for row in rows_of(folder / "metrics.jsonl")}
+    first, last = start or 0, min(to or config.steps, max(rows, default=0))
+    wanted = {step: row for step, row in rows.items() if first < step <= last}
+    if not any("checksum" in row for row in wanted.values()):
+        raise ConfigError(f"{folder} has no checksum from step {first + 1:,} to {last:,}; its checksum_every is {config.checksum_every}")
+    if kills and not first < kills[-1] < last:
+        raise ConfigError(f"interrupt is {kills[-1]}; the repetition goes from step {first:,} to {last:,}")
+    again = check(replace(config, steps=last, sample_tokens=0, checkpoint_every=0))
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / "run"
+        if start:
+            copied(folder, copy, start)
+        if kills:
+            lives(again, copy, kills, show)
+        elif start:
+            resume(copy, show, steps=last, sample_tokens=0, checkpoint_every=0)
+        else:
+            train(again, copy, show)
+        came = {row["step"]: row for row in rows_of(copy / "metrics.jsonl")}
+    return compared(wanted, came, notes(folder))
+
+
+def notes(folder: Path) -> list[str]:
+    """What is not as it was when the run was made."""
+    try:
+        then = json.loads((folder / "provenance.json").read_text())
+    except (OSError, ValueError):
+        return ["the provenance of the run cannot be read"]
+    now = {name: value for name, value in provenance().items() if name not in ("git", "arena")}
+    return [f"note: {text}" for text in differences(now, {name: then.get(name) for name in now}, words=("is now", "was"))]
+
+
+def compared(wanted: dict[int, dict], came: dict[int, dict], notes: list[str]) -> Verdict:
+    """The first step whose lines differ in what both have; a line or a checksum that is missing differs."""
+    sums = 0
+    for step, row in sorted(wanted.items()):
+        other = came.get(step, {})
+        what = [name for name in row if name not in CLOCKS and not (name in other and alike(name, row, other))]
+        if what:
+            parts = row.get("checksum", {})
+            inner = [part for part in parts if parts[part] != other.get("checksum", {}).get(part)]
+            return Verdict(sums, step, [name for name in what if name != "checksum"] + inner, notes)
+        sums += "checksum" in row
+    return Verdict(sums, None, [], notes)
+
+
+def alike(name: str, row: dict[str, Any], other: dict[str, Any]) -> bool:
+    """The repetition looks at the validation split whole at its last step, so a look that it shortened does not count."""
+    return row[name] == other[name] or name == "val_loss" and None in (row[name], other[name])
+
+
+def copied(run: Path, copy: Path, step: int) -> None:
+    """As much of a run as a resumption from this step reads."""
+    steps = {int(path.name): path for path in there(run / FOLDER)}
+    if step not in steps:
+        raise ConfigError(f"{run} has no checkpoint of step {step}; there are {', '.join(map(str, steps)) or 'none'}")
+    shutil.copytree(steps[step], copy / FOLDER / steps[step].name)
+    for name in ("config.json", "tokeniser.json", "provenance.json", "metrics.jsonl"):
+        shutil.copy(run / name, copy / name)
+
+
+def lives(config: RunConfig, folder: Path, kills: Sequence[int], show: Progress) -> None:
+    """The run in one process after the other: each but the last is killed after its step, while checkpoints are written."""
+    config = replace(config, checkpoint_every=1, log_every=1)
+    for life, kill in enumerate([*kills, None]):
+        task = json.dumps({"config": to_record(config), "folder": str(folder), "kill": kill})
+        ended = subprocess.run([sys.executable, "-m", f"{__package__}.life"], input=task, text=True, capture_output=True)
+        if ended.returncode != (0 if kill is None else -signal.SIGKILL):
+            said = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
+            raise ConfigError(f"the repetition ended by itself in life {life + 1}: {said[0]}")
+        if kill is not None:
+            found = newest(folder, show.note).step if there(folder / FOLDER) else 0
+            show.note(f"killed after step {kill:,}; step {found:,} was saved")
