@@ -30,6 +30,7 @@ BENCHES = {  # name: module of experiments/bench with main(argv)
     "scan": "scan",
     "loop": "loop",
     "loader": "loader",
+    "run-overhead": "run_overhead",
     "import": "import_time",
     "verdict": "verdict",
     "tokenizer": "tokenizer",
