@@ -1,6 +1,7 @@
 """Files that are read whole: regular ones, of a size that was checked before memory is taken for it."""
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def decoded(data: bytes, name: str) -> str:
 def read_json(path: Path, limit: int = LIMIT) -> Any:
     """What a JSON file says, in which no object has a field twice and every number is finite."""
     try:
-        return json.loads(read_bytes(path, limit), object_pairs_hook=once, parse_constant=refused)
+        return json.loads(read_bytes(path, limit), object_pairs_hook=once, parse_constant=refused, parse_float=finite)
     except PullbackError:
         raise
     except (ValueError, RecursionError) as error:
@@ -57,3 +58,11 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def refused(constant: str) -> Any:
     raise ConfigError(f"{constant} is no JSON")
+
+
+def finite(number: str) -> float:
+    """1e999 is written as JSON writes numbers, and is infinity all the same."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ConfigError(f"{number} is larger than any float")
+    return value

@@ -113,7 +113,8 @@ BAD = {
     "no such file": (["FOLDER", "--file", "nowhere.txt"], "cannot read nowhere.txt: No such file"),
     "a stop of two": (["FOLDER", "--prompt", "x", "--stop", "xyz"], "stop is 'xyz', which is 3 tokens; expected one"),
     "a stream of JSON": (["FOLDER", "--prompt", "x", "--stream", "--json"], "leave --json and --file out"),
-    "half a surrogate": (["FOLDER", "--prompt", "a\udcffb"], "half a surrogate pair at position 1"),
+    "bytes that are no UTF-8": (["FOLDER", "--prompt", "a\udcffb"], "the text is not UTF-8: it has the byte 0xff at position 1"),
+    "half a surrogate": (["FOLDER", "--prompt", "a\ud800b"], "half a surrogate pair at position 1"),
 }
 
 

@@ -262,6 +262,10 @@ BAD = {
     "unknown token": (changed(model__unk_token="?"), "model.unk_token is '?'; expected None"),
     "no list of added tokens": (changed(added_tokens=[5]), "added_tokens is no list of objects"),
     "a token that strips": (changed(added_tokens=[{"content": "<x>", "id": 280, "lstrip": True}]), "lstrip of '<x>' is 'True'"),
+    "a token that is half a surrogate": (
+        changed(added_tokens=[{"content": "\ud800", "id": 280}]),
+        "the token '\\ud800' has half a surrogate pair at position 0",
+    ),
     "a gap": (changed(added_tokens=[{"content": "<x>", "id": 999}]), "the ids of 281 tokens are not 0 to 280"),
     "an id of another kind": (changed(added_tokens=[{"content": "<x>", "id": "280"}]), "the ids of 281 tokens"),
     "no vocabulary": (changed(model__vocab=[]), "a vocabulary is an object"),

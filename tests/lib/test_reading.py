@@ -21,6 +21,8 @@ def test_what_is_there_comes_back(tmp_path):
         ('{"a": 1, "a": 2}', "a field twice"),
         ("[NaN]", "NaN is no JSON"),
         ("[-Infinity]", "-Infinity is no JSON"),
+        ("[1e999]", "1e999 is larger than any float"),
+        ("[-1e999]", "-1e999 is larger than any float"),
         ("[" * 100_000, "is damaged"),
         ("9" * 5000, "is damaged"),
     ],
