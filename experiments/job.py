@@ -12,14 +12,13 @@ from .. import nn
 from ..autograd import Compiled
 from ..lib.corpora import read_corpus
 from ..lib.errors import ConfigError
-from ..lib.tokenisers import Tokeniser, tokeniser
+from ..lib.tokenisers import Tokeniser, kind_of, tokeniser
 from ..lib.tokens import TokenStream, split
-from ..models.gpt2 import GPT2Config
 from .checkpoint import Checkpoint, Origin, differences, restore
-from .config import FREE, RunConfig, check, to_record
+from .config import FREE, RunConfig, demand_window, to_record
 from .machine import demand_memory
 from .presets import preset
-from .pretrained import load
+from .pretrained import Pretrained, load
 from .progress import Progress
 from .provenance import fingerprint, provenance, rules
 from .step import State, first_state, template_of, training_step, validation
@@ -57,7 +56,8 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
         config = replace(config, model=replace(config.model, vocab=max(config.model.vocab, words.vocabulary)))
     else:
         given = load(config.init)
-        words, config = given.tokeniser, check(replace(config, model=continued(config, given.model.config)))
+        words, config = given.tokeniser, continued(config, given)
+    demand_window(config)
     config = replace(config, schedule=replace(config.schedule, length=config.schedule_length))
     origin = Origin(kept_of(config), corpus.sha256, fingerprint(words), rules())
     if begun and (differing := differences(origin._asdict(), begun.checkpoint.origin._asdict(), words=("is now", "was"))):
@@ -95,11 +95,18 @@ def kept_of(config: RunConfig) -> dict[str, Any]:
     return {name: value for name, value in to_record(config).items() if name not in FREE}
 
 
-def continued(config: RunConfig, came: GPT2Config) -> GPT2Config:
-    """The model of the weights that a run begins with, and of the config what is free beside them. ConfigError where a setting
-    was asked for that the weights do not have."""
-    usual, asked = preset(config.preset).model, config.model
+def continued(config: RunConfig, came: Pretrained) -> RunConfig:
+    """The config on the model and the tokeniser that a run begins with. ConfigError where a setting was asked for that they do not
+    have: one that is neither theirs nor the preset's own, which may not have been asked for."""
+    usual, model, kind = preset(config.preset), came.model.config, kind_of(came.tokeniser)
+    asked = [("tokeniser", usual.tokeniser, config.tokeniser, kind)]
     for name in ("vocab", "context", "layers", "heads", "width", "bias", "tied", "eps"):
-        if getattr(asked, name) not in (getattr(usual, name), getattr(came, name)):
-            raise ConfigError(f"model.{name} is {getattr(asked, name)}; the weights of {config.init} have {getattr(came, name)}")
-    return replace(came, dropout=asked.dropout, checkpoint=asked.checkpoint, chunk=asked.chunk)
+        asked.append((f"model.{name}", *(getattr(each, name) for each in (usual.model, config.model, model))))
+    for name, default, value, there in asked:
+        if value not in (default, there):
+            raise ConfigError(f"{name} is {value}; the weights of {config.init} have {there}")
+    free = {name: getattr(config.model, name) for name in ("dropout", "checkpoint", "chunk")}
+    context = config.context
+    if context is not None and context == usual.context:
+        context = min(context, model.context)
+    return replace(config, context=context, tokeniser=kind, model=replace(model, **free))
