@@ -13,9 +13,14 @@ from collections.abc import Sequence
 from ..lib.atomic import reason
 from ..lib.errors import PullbackError, UnknownName, near
 
+LONGEST = 1000  # characters of a complaint
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. Without `argv` it is this process' own command line."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it was closed before Python began
+            setattr(sys, name, open(os.devnull, mode))
     code = outcome(sys.argv[1:] if argv is None else argv, own=argv is None)
     if argv is None and code == 130:
         os._exit(code)  # XLA may still be at work in its threads, and crashes where Python ends under them
@@ -32,7 +37,7 @@ def outcome(argv: Sequence[str], own: bool) -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
         return complain("interrupted", 130)
     except OSError as error:
-        if own and sys.stdout:  # if it was about standard output, Python would try again when it ends
+        if own:  # if it was about standard output, Python would try again when it ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return complain("nobody reads standard output any more; what was not printed is lost, files are not")
@@ -62,11 +67,14 @@ def run(argv: Sequence[str]) -> int:
         code = COMMANDS[argv[0]].run(argv[1:])
     except SystemExit as end:  # --help
         code = end.code if isinstance(end.code, int) else 0
-    if sys.stdout:
-        sys.stdout.flush()  # a closed pipe is to be found here, not when Python ends
+    sys.stdout.flush()  # a closed pipe is to be found here, not when Python ends
     return code
 
 
 def complain(text: str, code: int = 2) -> int:
-    print(f"pullback: {' '.join(text.split())}", file=sys.stderr)
+    """One line of bounded length: names in a stranger's file have none. What was expected stands at the end."""
+    line = " ".join(text.split())
+    if len(line) > LONGEST:
+        line = f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
+    print(f"pullback: {line}", file=sys.stderr)
     return code

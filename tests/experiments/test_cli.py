@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -114,6 +115,12 @@ def test_a_corpus_that_will_not_do(content, says, capsys, tmp_path_factory):
     path = tmp_path_factory.mktemp("corpus") / "text.txt"
     path.write_bytes(content)
     assert says in refused(["train", "--data", str(path), "--tokeniser", "bytes"], capsys)
+
+
+def test_a_long_complaint_is_cut_in_its_middle(capsys):
+    said = refused(["train", "--seed", "9" * 3000], capsys)
+    assert said.startswith("seed is 999") and said.endswith("; it must be from 0 to 2147483647\n")
+    assert "999 ... 999" in said and len(said) < 1100
 
 
 def test_a_prompt_that_the_tokeniser_does_not_know(finished, capsys):
@@ -266,6 +273,23 @@ def test_a_closed_pipe_is_no_traceback():
     os.close(write)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.startswith("pullback: nobody reads standard output") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "argv, closed, code",
+    [
+        (["generate", "RUN", "--prompt", "the", "--tokens", "2"], "0<&- 1>&-", 0),
+        (["generate", "RUN", "--file", "-"], "0<&-", 2),
+        (["train", "fruit", "--steps", "2", "--out", "run"], "1>&- 2>&-", 0),
+        (["eval", "RUN", "nowhere.txt"], "2>&-", 2),
+    ],
+)
+def test_closed_streams_are_as_nobody_reading(argv, closed, code, finished):
+    words = [str(finished.folder) if word == "RUN" else word for word in argv]
+    command = shlex.join([sys.executable, "-m", "pullback", *words])
+    done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+    assert os.listdir() == (["run"] if "train" in argv else [])
 
 
 @pytest.mark.parametrize("later", [0.3, 1.5])
