@@ -292,6 +292,23 @@ def test_closed_streams_are_as_nobody_reading(argv, closed, code, finished):
     assert os.listdir() == (["run"] if "train" in argv else [])
 
 
+@pytest.mark.parametrize("by", ["a script", "-m"])
+def test_ctrl_c_while_importing(by, tmp_path, monkeypatch):
+    """The signal comes out of the first import that takes long."""
+    (tmp_path / "pullback").write_text("from pullback.experiments.cli import main\nraise SystemExit(main())\n")
+    (tmp_path / "early").mkdir()
+    (tmp_path / "early" / "jax.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "early"), *sys.path]))
+    command = [sys.executable, *(["-m"] if by == "-m" else []), "pullback", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path if by != "-m" else "/", timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_in_another_program_is_not_ours():
+    code = "import sys, pullback; print(sys.excepthook is sys.__excepthook__)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 @pytest.mark.parametrize("later", [0.3, 1.5])
 def test_ctrl_c_while_compiling(later, tmp_path):
     """XLA's threads are at work when the process ends."""
