@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from ..lib import starting
 from ..lib.atomic import reason
 from ..lib.errors import PullbackError, UnknownName, near
 
@@ -52,8 +53,9 @@ def run(argv: Sequence[str]) -> int:
     if argv[:1] == ["--version"]:
         print(f"pullback {importlib.metadata.version('pullback')}")
         return 0
-    from .commands import COMMANDS  # a second of imports, during which Ctrl-C is to be caught
+    from .commands import COMMANDS  # half a second more of imports
 
+    starting.over()
     if not argv or argv[0] in ("-h", "--help"):
         print("usage: pullback COMMAND [--help]\n")
         for name, command in COMMANDS.items():

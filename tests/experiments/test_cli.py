@@ -17,6 +17,7 @@ from pullback.experiments.metrics import Metrics
 from pullback.experiments.output import visible
 from pullback.experiments.presets import preset
 from pullback.experiments.run import load_run
+from pullback.lib import starting
 from pullback.lib.corpora import NAMED
 
 
@@ -304,8 +305,16 @@ def test_ctrl_c_while_importing(by, tmp_path, monkeypatch):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+def test_ctrl_c_is_an_exception_again_once_all_is_imported():
+    before = signal.signal(signal.SIGINT, starting.at_once)
+    try:
+        assert main(["--help"]) == 0 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_ctrl_c_in_another_program_is_not_ours():
-    code = "import sys, pullback; print(sys.excepthook is sys.__excepthook__)"
+    code = "import signal, pullback; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
