@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .atomic import reason
-from .errors import ConfigError, PullbackError
+from .errors import ConfigError
 
 LIMIT = 32 << 20  # bytes of a JSON file; a vocabulary of every character there is takes a third of it
 
@@ -41,10 +41,9 @@ def decoded(data: bytes, name: str) -> str:
 
 def read_json(path: Path, limit: int = LIMIT) -> Any:
     """What a JSON file says, in which no object has a field twice and every number is finite."""
+    data = read_bytes(path, limit)
     try:
-        return json.loads(read_bytes(path, limit), object_pairs_hook=once, parse_constant=refused, parse_float=finite)
-    except PullbackError:
-        raise
+        return json.loads(data, object_pairs_hook=once, parse_constant=refused, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is damaged: {error}") from None
 
