@@ -74,7 +74,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def complain(text: str, code: int = 2) -> int:
-    """One line of bounded length: names in a stranger's file have none. What was expected stands at the end."""
+    """One line, cut in its middle where a stranger's file made it long: it ends with what was expected."""
     line = " ".join(text.split())
     if len(line) > LONGEST:
         line = f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"

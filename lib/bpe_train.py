@@ -49,7 +49,7 @@ def train(text: str, vocabulary: int, specials: Sequence[str] = (END,), progress
         if made == len(tokens):
             tokens.append(tokens[a] + tokens[b])
         changed: set[Pair] = set()
-        for k in sorted(places.pop(pair)):
+        for k in sorted(places.pop(pair)):  # from the left, which matters where a is b
             j = after[k]
             if ids[k] != a or ids[j] != b:
                 continue
