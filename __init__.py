@@ -3,6 +3,9 @@
 `import pullback as pb`, `from pullback import nn, ops`.
 """
 
+from .lib import starting as starting  # before all that takes long
+
+# isort: split
 from . import nn as nn
 from . import ops as ops
 from .autograd import Compiled as Compiled

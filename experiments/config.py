@@ -137,13 +137,12 @@ def check(config: RunConfig) -> RunConfig:
     among("order", config.order, ORDERS)
     among("precision", config.precision, POLICIES)
     among("schedule.kind", config.schedule.kind, DECAYS)
-    demand("model.eps", config.model.eps, at_least_0, "a float32, 0 or more")  # its other fields it checks itself
     if config.batch % config.accumulate:
         raise ConfigError(f"accumulate is {config.accumulate}; it must divide the batch, which is {config.batch}")
     demand("schedule.length", config.schedule_length, lambda n: 1 <= n < INT32, f"from 1 to {INT32 - 1}")
     demand("context", config.window, lambda n: n >= 1, "at least 1")
-    if config.window > config.model.context:
-        raise ConfigError(f"context is {config.window}; it must be at most model.context, which is {config.model.context}")
+    if config.init is None:  # else the model is that of the weights, which are yet to be read
+        demand_window(config)
     for name in ("peak", "end"):
         demand(f"schedule.{name}", getattr(config.schedule, name), at_least_0, "a float32, 0 or more")
     demand("schedule.warmup", config.schedule.warmup, lambda n: n >= 0, "0 or more")
@@ -152,6 +151,11 @@ def check(config: RunConfig) -> RunConfig:
     for name in ("eps", "weight_decay", "clip"):
         demand(f"optimiser.{name}", getattr(config.optimiser, name), at_least_0, "a float32, 0 or more")
     return config
+
+
+def demand_window(config: RunConfig) -> None:
+    if config.window > config.model.context:
+        raise ConfigError(f"context is {config.window}; it must be at most model.context, which is {config.model.context}")
 
 
 def at_least_0(x: float) -> bool:

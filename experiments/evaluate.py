@@ -109,6 +109,7 @@ def sliding(ids: Int[np.ndarray, " N"], window: int, stride: int, batch: int) ->
     starts = [0]
     while starts[-1] + window < len(ids):
         starts.append(starts[-1] + stride)
+    batch = min(batch, len(starts))  # what is padding is computed too
     for first in range(0, len(starts), batch):
         rows = np.zeros((batch, window), np.int32)
         weights = np.zeros((batch, window - 1), np.float32)

@@ -2,6 +2,7 @@
 
 import codecs
 import dataclasses
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -102,10 +103,10 @@ def stream(prompt: str, steps: Iterator[Token], words: Tokeniser) -> int:
 
 
 def lines_of(file: str) -> list[str]:
-    """The prompts of a file, those lines that are not empty."""
+    """The prompts of a file, those lines that are not empty. A line ends at \\n or \\r\\n, nowhere else."""
     name = "standard input" if file == "-" else file
     text = decoded(sys.stdin.buffer.read(), name) if file == "-" else read_text(Path(file))
-    prompts = [line for line in text.splitlines() if line]
+    prompts = [line for line in re.split(r"\r?\n", text.removeprefix("\ufeff")) if line]  # some editors begin a file by that mark
     if not prompts:
         raise ConfigError(f"{name} has no prompt; expected one on a line")
     return prompts

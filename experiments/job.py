@@ -16,14 +16,13 @@ from ..lib.corpora import read_corpus
 from ..lib.epochs import Epochs
 from ..lib.errors import ConfigError
 from ..lib.token_files import is_token_file, open_tokens
-from ..lib.tokenisers import Tokeniser, digest, tokeniser
+from ..lib.tokenisers import Tokeniser, digest, kind_of, tokeniser
 from ..lib.tokens import TokenStream, split
-from ..models.gpt2 import GPT2Config
 from .checkpoint import Checkpoint, Origin, differences, restore
-from .config import FREE, RunConfig, check, to_record
+from .config import FREE, RunConfig, demand_window, to_record
 from .machine import demand_memory
 from .presets import preset
-from .pretrained import load
+from .pretrained import Pretrained, load
 from .progress import Progress
 from .provenance import provenance, rules
 from .step import State, first_state, template_of, training_step, validation
@@ -61,9 +60,11 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
         config = replace(config, model=replace(config.model, vocab=max(config.model.vocab, text.words.vocabulary)))
     else:
         given = load(config.init)
-        config = check(replace(config, model=continued(config, given.model.config)))
+        config = continued(config, given)
         text = text_of(config, given.tokeniser)
-    config = replace(config, schedule=replace(config.schedule, length=config.schedule_length))
+    demand_window(config)
+    schedule = replace(config.schedule, length=config.schedule_length)
+    config = replace(config, tokeniser=kind_of(text.words), schedule=schedule)
     origin = Origin(kept_of(config), text.sha256, digest(text.words), rules())
     if begun and (differing := differences(origin._asdict(), begun.checkpoint.origin._asdict(), words=("is now", "was"))):
         raise ConfigError(f"cannot go on from {begun.checkpoint.path}: {'; '.join(differing)}")
@@ -135,11 +136,18 @@ def kept_of(config: RunConfig) -> dict[str, Any]:
     return {name: value for name, value in to_record(config).items() if name not in FREE}
 
 
-def continued(config: RunConfig, came: GPT2Config) -> GPT2Config:
-    """The model of the weights that a run begins with, and of the config what is free beside them. ConfigError where a setting
-    was asked for that the weights do not have."""
-    usual, asked = preset(config.preset).model, config.model
+def continued(config: RunConfig, came: Pretrained) -> RunConfig:
+    """The config on the model and the tokeniser that a run begins with. ConfigError where a setting was asked for that they do not
+    have: one that is neither theirs nor the preset's own, which may not have been asked for."""
+    usual, model, kind = preset(config.preset), came.model.config, kind_of(came.tokeniser)
+    asked = [("tokeniser", usual.tokeniser, config.tokeniser, kind)]
     for name in ("vocab", "context", "layers", "heads", "width", "bias", "tied", "eps"):
-        if getattr(asked, name) not in (getattr(usual, name), getattr(came, name)):
-            raise ConfigError(f"model.{name} is {getattr(asked, name)}; the weights of {config.init} have {getattr(came, name)}")
-    return replace(came, dropout=asked.dropout, checkpoint=asked.checkpoint, chunk=asked.chunk)
+        asked.append((f"model.{name}", *(getattr(each, name) for each in (usual.model, config.model, model))))
+    for name, default, value, there in asked:
+        if value not in (default, there):
+            raise ConfigError(f"{name} is {value}; the weights of {config.init} have {there}")
+    free = {name: getattr(config.model, name) for name in ("dropout", "checkpoint", "chunk")}
+    context = config.context
+    if context is not None and context == usual.context:
+        context = min(context, model.context)
+    return replace(config, context=context, tokeniser=kind, model=replace(model, **free))

@@ -174,8 +174,7 @@ def read_run(path: str | Path) -> tuple[RunConfig, Tokeniser]:
 def read_model(path: Path, config: RunConfig) -> GPT2:
     """The model of `config` with the weights of a safetensors file that holds exactly its parameters."""
     file = tensors.Tensors(path)
-    if config.model.layers > len(file.kinds):  # before a template of so many layers is made
-        raise ConfigError(f"{path.name} holds {len(file.kinds)} tensors, too few for {config.model.layers} layers")
+    config.model.demand_layers(len(file.kinds), path.name)
     template = template_of(config)
     wanted = nn.named_parameters(template)
     tensors.demand(tensors.kinds(wanted), file.kinds, path.name)

@@ -20,7 +20,7 @@ import numpy as np
 import regex
 from jaxtyping import Int
 
-from .characters import known_ids
+from .characters import known_ids, utf8
 from .errors import ConfigError
 
 # Published with GPT-2: contractions, then letters, numbers or other signs with the space before them, then white space, whose
@@ -92,10 +92,7 @@ class BPE:
         raise ConfigError."""
         if special not in ("ordinary", "token", "error"):
             raise ConfigError(f"special={special!r}; expected 'ordinary', 'token' or 'error'")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ConfigError(f"the text has half a surrogate pair at position {error.start}, which UTF-8 cannot hold") from None
+        utf8(text)
         if special == "ordinary" or self.special is None:
             return self.ordinary(text)
         pieces, start = [], 0

@@ -5,6 +5,7 @@ from typing import Any
 
 from .atomic import write_json, write_text
 from .bpe import BPE, END, to_bytes
+from .characters import utf8
 from .errors import ConfigError
 from .reading import read_json, read_text
 
@@ -68,7 +69,8 @@ def from_texts(vocabulary: Any, merges: Any, specials: Any) -> BPE:
     by_id: dict[int, str] = {i: token for token, i in ids.items() if type(i) is int}
     if len(by_id) < len(ids) or sorted(by_id) != list(range(len(ids))):
         raise ConfigError(f"the ids of {len(ids):,} tokens are not 0 to {len(ids) - 1:,}, each of one token")
-    tokens = [token.encode() if token in specials else to_bytes(token) for _, token in sorted(by_id.items())]
+    bytes_of = lambda token: utf8(token, f"the token {token[:40]!r}") if token in specials else to_bytes(token)
+    tokens = [bytes_of(token) for _, token in sorted(by_id.items())]
     missing = {bytes([byte]) for byte in range(256)} - {token for i, token in enumerate(tokens) if by_id[i] not in specials}
     if missing:
         raise ConfigError(f"the vocabulary lacks {len(missing)} of the 256 bytes, the first {min(missing)!r}; expected a byte-level one")

@@ -9,6 +9,7 @@ from .bpe import BPE, BYTES, END, from_merges, words_of
 from .errors import ConfigError
 
 Pair = tuple[int, int]
+NONE = -1  # no token: the end of a word, or what a merge took away
 
 
 def train(text: str, vocabulary: int, specials: Sequence[str] = (END,), progress: Callable[[int, int], None] | None = None) -> BPE:
@@ -21,16 +22,19 @@ def train(text: str, vocabulary: int, specials: Sequence[str] = (END,), progress
     if wanted < 0:
         raise ConfigError(f"a vocabulary of {vocabulary}; expected at least {256 + len(specials)}: the bytes and {len(specials)} special")
     ids_of = {byte: i for i, byte in enumerate(BYTES)}
-    counted = collections.Counter(itertools.chain.from_iterable(words_of(text)))
-    words, weights = [[ids_of[byte] for byte in word.encode()] for word in counted], list(counted.values())
+    ids, weights = [], []  # of all words, one after the other
+    for word, weight in collections.Counter(itertools.chain.from_iterable(words_of(text))).items():
+        ids += [*map(ids_of.__getitem__, word.encode()), NONE]
+        weights += [weight] * (len(ids) - len(weights))
+    before, after = list(range(-1, len(ids) - 1)), list(range(1, len(ids) + 1))  # a chain of what is left
     tokens = [bytes([byte]) for byte in BYTES]
     known, merges = {token: i for i, token in enumerate(tokens)}, []
-    count: collections.Counter[Pair] = collections.Counter()
-    places: dict[Pair, set[int]] = collections.defaultdict(set)
-    for i, (word, weight) in enumerate(zip(words, weights)):
-        for pair in zip(word, word[1:]):
+    count: dict[Pair, int] = collections.defaultdict(int)
+    places: dict[Pair, list[int]] = collections.defaultdict(list)  # of the left one; it may have become another pair since
+    for k, (pair, weight) in enumerate(zip(zip(ids, ids[1:]), weights)):
+        if NONE not in pair:
             count[pair] += weight
-            places[pair].add(i)
+            places[pair].append(k)
     heap = [(-n, pair) for pair, n in count.items()]
     heapq.heapify(heap)
     while heap and len(tokens) - 256 < wanted:
@@ -44,32 +48,23 @@ def train(text: str, vocabulary: int, specials: Sequence[str] = (END,), progress
         made = known.setdefault(tokens[a] + tokens[b], len(tokens))
         if made == len(tokens):
             tokens.append(tokens[a] + tokens[b])
-        more: collections.Counter[Pair] = collections.Counter()
-        for i in places.pop(pair):
-            word = words[i]
-            for old in zip(word, word[1:]):
-                count[old] -= weights[i]
-            word[:] = joined(word, a, b, made)
-            for new in zip(word, word[1:]):
-                count[new] += weights[i]
-                if made in new:
-                    more[new] += 1
-                    places[new].add(i)
-        for new in more:
-            heapq.heappush(heap, (-count[new], new))
+        changed: set[Pair] = set()
+        for k in sorted(places.pop(pair)):  # from the left, which matters where a is b
+            j = after[k]
+            if ids[k] != a or ids[j] != b:
+                continue
+            left, right, weight = before[k], after[j], weights[k]
+            ids[k], ids[j], after[k], before[right] = made, NONE, right, k
+            count[pair] -= weight
+            for place, old, new in ((left, (ids[left], a), (ids[left], made)), (k, (b, ids[right]), (made, ids[right]))):
+                if NONE not in new:
+                    count[old] -= weight
+                    count[new] += weight
+                    places[new].append(place)
+                    changed.add(new)
+        for new in changed:
+            if count[new]:
+                heapq.heappush(heap, (-count[new], new))
         if progress is not None:
             progress(len(tokens) - 256, wanted)
     return from_merges(merges, specials)
-
-
-def joined(word: list[int], a: int, b: int, made: int) -> list[int]:
-    """Every a b becomes one token, from the left."""
-    out, i = [], 0
-    while i < len(word):
-        if word[i] == a and i + 1 < len(word) and word[i + 1] == b:
-            out.append(made)
-            i += 2
-        else:
-            out.append(word[i])
-            i += 1
-    return out

@@ -23,10 +23,7 @@ class Bytes:
         return {"kind": self.kind}
 
     def encode(self, text: str) -> Int[np.ndarray, " N"]:
-        try:
-            data = text.encode("utf-8", "surrogateescape")  # bytes of a command line that were no UTF-8 come back as they were
-        except UnicodeEncodeError as error:
-            raise ConfigError(f"the text has half a surrogate pair at position {error.start}, which UTF-8 cannot hold") from None
+        data = utf8(text, errors="surrogateescape")  # bytes of a command line that were no UTF-8 come back as they were
         return np.frombuffer(data, np.uint8).astype(np.int32)
 
     def decode(self, ids) -> str:
@@ -80,6 +77,17 @@ class Characters:
 
     def to_bytes(self, ids) -> bytes:
         return self.decode(ids).encode("utf-8", "surrogatepass")
+
+
+def utf8(text: str, what: str = "the text", errors: str = "strict") -> bytes:
+    """The text in UTF-8, or a ConfigError that says where `what` has something that UTF-8 cannot hold."""
+    try:
+        return text.encode("utf-8", errors)
+    except UnicodeEncodeError as error:
+        byte = ord(text[error.start]) - 0xDC00
+        if 0x80 <= byte <= 0xFF:  # this is how Python hands on what was no UTF-8 on a command line
+            raise ConfigError(f"{what} is not UTF-8: it has the byte 0x{byte:02x} at position {error.start:,}") from None
+        raise ConfigError(f"{what} has half a surrogate pair at position {error.start:,}, which UTF-8 cannot hold") from None
 
 
 def code_points(text: str) -> np.ndarray:

@@ -1,12 +1,13 @@
 """Files that are read whole: regular ones, of a size that was checked before memory is taken for it."""
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 from .atomic import reason
-from .errors import ConfigError, PullbackError
+from .errors import ConfigError
 
 LIMIT = 32 << 20  # bytes of a JSON file; a vocabulary of every character there is takes a third of it
 
@@ -40,10 +41,9 @@ def decoded(data: bytes, name: str) -> str:
 
 def read_json(path: Path, limit: int = LIMIT) -> Any:
     """What a JSON file says, in which no object has a field twice and every number is finite."""
+    data = read_bytes(path, limit)
     try:
-        return json.loads(read_bytes(path, limit), object_pairs_hook=once, parse_constant=refused)
-    except PullbackError:
-        raise
+        return json.loads(data, object_pairs_hook=once, parse_constant=refused, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is damaged: {error}") from None
 
@@ -57,3 +57,11 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def refused(constant: str) -> Any:
     raise ConfigError(f"{constant} is no JSON")
+
+
+def finite(number: str) -> float:
+    """1e999 is written as JSON writes numbers, and is infinity all the same."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ConfigError(f"{number} is larger than any float")
+    return value

@@ -1,7 +1,8 @@
 """Named arrays in safetensors files, our own or a stranger's.
 
-The library checks a header whole before anything is read: names once, ranges inside the file, without overlap or hole, and as
-long as their shapes say. What it refuses is a ConfigError here, and so is what a reader did not expect.
+The library checks a header whole before anything is read: ranges inside the file, without overlap or hole, and as long as their
+shapes say; a name may come again only with the range that it has. What it refuses is a ConfigError here, and so is what a reader
+did not expect.
 """
 
 import contextlib

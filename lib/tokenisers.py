@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Int
@@ -17,8 +17,11 @@ from .errors import ConfigError, UnknownName, near
 class Tokeniser(Protocol):
     """Text to ids in [0, vocabulary) and back. `to_json` is what a run stores; `from_json` reads it.
 
+    kind: its name in KINDS, but for `gpt2`, which is a `bpe` that is stored as one (see `kind_of`).
     to_bytes: UTF-8 that may begin or end within a character, for text that is shown token by token.
     """
+
+    kind: ClassVar[str]
 
     @property
     def vocabulary(self) -> int: ...
@@ -48,6 +51,11 @@ def tokeniser(kind: str, text: str, vocabulary: int) -> Tokeniser:
     if kind not in KINDS:
         raise UnknownName(f"no tokeniser {kind!r}" + near(kind, KINDS))
     return KINDS[kind].make(text, vocabulary)
+
+
+def kind_of(words: Tokeniser) -> str:
+    """The name that it has in KINDS."""
+    return "gpt2" if isinstance(words, BPE) and words.tokens == BPE.gpt2().tokens else words.kind
 
 
 def from_json(record: Any) -> Tokeniser:

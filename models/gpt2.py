@@ -24,6 +24,7 @@ from ..nn import MLP, Dropout, Embedding, LayerNorm, Linear, Module, SelfAttenti
 from ..nn.initialisers import normal
 
 INITIALISATIONS = {"paper": 0.02, "released": 0.01}  # the standard deviation of positions
+LARGEST = 2**31 - 1  # of a size: ids and positions are int32
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,23 @@ class GPT2Config:
 
     def __post_init__(self):
         for name in ("vocab", "context", "layers", "heads", "width"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"GPT-2: {name} is {getattr(self, name)}; expected at least 1")
+            if not 1 <= getattr(self, name) <= LARGEST:
+                raise ConfigError(f"GPT-2: {name} is {getattr(self, name)}; expected from 1 to {LARGEST}")
         if self.width % self.heads:
             raise ConfigError(f"GPT-2: {self.heads} heads do not divide the width {self.width}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"GPT-2: dropout {self.dropout}; expected a probability from 0 to below 1")
+        if not 0 <= self.eps <= float(jnp.finfo(jnp.float32).max):
+            raise ConfigError(f"GPT-2: eps is {self.eps}; expected a float32, 0 or more")
         if self.initialisation not in list(INITIALISATIONS):
             raise UnknownName(f"GPT-2: no initialisation {self.initialisation!r}" + near(str(self.initialisation), INITIALISATIONS))
         if self.chunk is not None and self.chunk < 1:
             raise ConfigError(f"GPT-2: chunk is {self.chunk}; expected a number of rows, at least 1")
+
+    def demand_layers(self, tensors: int, where: str) -> None:
+        """ConfigError where so many tensors cannot be all layers. To be asked before a template of so many layers is made."""
+        if tensors < (12 if self.bias else 6) * self.layers:
+            raise ConfigError(f"{where} holds {tensors} tensors, too few for {self.layers} layers")
 
 
 SIZES = {

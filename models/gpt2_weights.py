@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,7 @@ def load(folder: str | Path) -> GPT2:
     config = read_config(folder)
     file = tensors.Tensors(*files_of(folder))
     names = plain_names(file.kinds)
-    if config.layers > len(names):  # before a template of so many layers is made
-        raise ConfigError(f"{folder} holds {len(names)} tensors, too few for {config.layers} layers")
+    config.demand_layers(len(names), str(folder))
     template = jax.eval_shape(lambda key: GPT2.init(key, config), jax.random.key(0))
     wanted = {name: like.shape for name, like in named_parameters(template).items()}
     if config.tied and HEAD in names:
@@ -120,13 +120,14 @@ def config_of(record: Any) -> GPT2Config:
         kind = type(getattr(default, ours))
         if type(given[ours]) is not kind and not (kind is float and type(given[ours]) is int):
             raise ConfigError(f"{field} is {str(given[ours])[:60]}; expected {kind.__name__}")
-    allowed = {**EXPECTED, "n_inner": (None, 4 * given["width"]), "n_ctx": (given["context"],)}
+    config = GPT2Config(**given)
+    allowed = {**EXPECTED, "n_inner": (None, 4 * config.width), "n_ctx": (config.context,)}
     for field, came in record.items():
         if field in allowed and not any(came is value or type(came) is type(value) and came == value for value in allowed[field]):
             raise ConfigError(f"{field} is {str(came)[:60]}; supported: {' or '.join(map(repr, allowed[field]))}")
         if field not in FIELDS and field not in allowed and not ASIDE.fullmatch(field):
             raise ConfigError(f"the field {field[:60]!r} is not supported")
-    return GPT2Config(**{**given, "eps": float(given["eps"])})
+    return replace(config, eps=float(config.eps))
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -138,7 +139,7 @@ def files_of(folder: Path) -> list[Path]:
             raise ConfigError(f"{INDEX} has no weight_map from tensors to files")
         parts = sorted(set(where.values()))
         for part in parts:
-            if Path(part).name != part or not part.endswith(".safetensors"):
+            if Path(part).name != part or not part.endswith(".safetensors") or not part.isprintable():
                 raise ConfigError(f"{INDEX} names the file {part[:60]!r}; expected a .safetensors file of the same folder")
         return [folder / part for part in parts]
     if (folder / WEIGHTS).is_file():

@@ -38,11 +38,11 @@ class Sampling:
 
     def __post_init__(self):
         for name, fits, expected in (
-            ("temperature", lambda x: 0 <= x <= LARGE, "0 or more"),
-            ("top_k", lambda x: 1 <= x < 2**31, "at least 1"),
+            ("temperature", lambda x: 0 <= x <= LARGE, f"from 0 to {LARGE}"),
+            ("top_k", lambda x: 1 <= x < 2**31, f"from 1 to {2**31 - 1}"),
             ("top_p", lambda x: 0 <= x <= 1, "from 0 to 1"),
             ("min_p", lambda x: 0 <= x <= 1, "from 0 to 1"),
-            ("repetition_penalty", lambda x: 1 / LARGE <= x <= LARGE, "above 0"),
+            ("repetition_penalty", lambda x: SMALL <= x <= LARGE, f"from {SMALL} to {LARGE}"),
             ("seed", lambda x: 0 <= x < 2**31, f"from 0 to {2**31 - 1}"),
         ):
             value = getattr(self, name)
@@ -58,7 +58,7 @@ class Sampling:
 
 FILTERS = ("top_k", "top_p", "min_p")
 OFF = {"top_p": 1, "min_p": 0, "repetition_penalty": 1}  # these change nothing, and leave no program to do so
-LARGE = 1e30  # a float32, and its reciprocal too
+SMALL, LARGE = 1e-30, 1e30  # float32s, and their reciprocals too
 
 
 def draw(

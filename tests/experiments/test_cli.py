@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pullback.experiments.metrics import Metrics
 from pullback.experiments.output import visible
 from pullback.experiments.presets import preset
 from pullback.experiments.run import load_run
+from pullback.lib import starting
 from pullback.lib.corpora import NAMED
 
 
@@ -70,7 +72,9 @@ BAD = {
     "context": (["train", "--context", "0"], "context is 0"),
     "long context": (["train", "--context", "65"], "context is 65; it must be at most model.context, which is 64"),
     "heads": (["train", "--model.heads", "3"], "3 heads do not divide the width 128"),
-    "layers": (["train", "--model.layers", "9" * 20], "training 99,999,999,999,999,999,999 layers of width 128 takes"),
+    "layers": (["train", "--model.layers", "9" * 9], "training 999,999,999 layers of width 128 takes"),
+    "layers beyond any": (["train", "--model.layers", "9" * 20], "layers is 99999999999999999999; expected from 1 to 2147483647"),
+    "eps": (["train", "--model.eps", "-1"], "eps is -1.0; expected a float32, 0 or more"),
     "no whole number and not none": (["train", "--model.chunk", "x"], "--model.chunk: 'x' is no whole number"),
     "rate beyond float32": (["train", "--schedule.peak", "1e300"], "schedule.peak is 1e+300; it must be a float32, 0 or more"),
     "empty out": (["train", "--out", ""], "the name of the output folder is empty"),
@@ -112,6 +116,12 @@ def test_a_corpus_that_will_not_do(content, says, capsys, tmp_path_factory):
     path = tmp_path_factory.mktemp("corpus") / "text.txt"
     path.write_bytes(content)
     assert says in refused(["train", "--data", str(path), "--tokeniser", "bytes"], capsys)
+
+
+def test_a_long_complaint_is_cut_in_its_middle(capsys):
+    said = refused(["train", "--seed", "9" * 3000], capsys)
+    assert said.startswith("seed is 999") and said.endswith("; it must be from 0 to 2147483647\n")
+    assert "999 ... 999" in said and len(said) < 1100
 
 
 def test_a_prompt_that_the_tokeniser_does_not_know(finished, capsys):
@@ -264,6 +274,48 @@ def test_a_closed_pipe_is_no_traceback():
     os.close(write)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.startswith("pullback: nobody reads standard output") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "argv, closed, code",
+    [
+        (["generate", "RUN", "--prompt", "the", "--tokens", "2"], "0<&- 1>&-", 0),
+        (["generate", "RUN", "--file", "-"], "0<&-", 2),
+        (["train", "fruit", "--steps", "2", "--out", "run"], "1>&- 2>&-", 0),
+        (["eval", "RUN", "nowhere.txt"], "2>&-", 2),
+    ],
+)
+def test_closed_streams_are_as_nobody_reading(argv, closed, code, finished):
+    words = [str(finished.folder) if word == "RUN" else word for word in argv]
+    command = shlex.join([sys.executable, "-m", "pullback", *words])
+    done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+    assert os.listdir() == (["run"] if "train" in argv else [])
+
+
+@pytest.mark.parametrize("by", ["a script", "-m"])
+def test_ctrl_c_while_importing(by, tmp_path, monkeypatch):
+    """The signal comes out of the first import that takes long."""
+    (tmp_path / "pullback").write_text("from pullback.experiments.cli import main\nraise SystemExit(main())\n")
+    (tmp_path / "early").mkdir()
+    (tmp_path / "early" / "jax.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "early"), *sys.path]))
+    command = [sys.executable, *(["-m"] if by == "-m" else []), "pullback", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path if by != "-m" else "/", timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_is_an_exception_again_once_all_is_imported():
+    before = signal.signal(signal.SIGINT, starting.at_once)
+    try:
+        assert main(["--help"]) == 0 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_in_another_program_is_not_ours():
+    code = "import signal, pullback; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 @pytest.mark.parametrize("later", [0.3, 1.5])

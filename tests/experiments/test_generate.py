@@ -12,7 +12,7 @@ import pytest
 
 from pullback.experiments.cli import main
 from pullback.experiments.evaluate import evaluate, sliding
-from pullback.experiments.generate import stream
+from pullback.experiments.generate import lines_of, stream
 from pullback.lib import bpe_files, bpe_train
 from pullback.lib.bpe import BPE, END
 from pullback.lib.characters import Bytes
@@ -78,6 +78,11 @@ def test_prompts_of_a_file_and_of_standard_input(folder, capsys, tmp_path, monke
         assert says in refused(capsys, "generate", folder, "--file", "-")
 
 
+def test_a_prompt_ends_where_its_line_does(tmp_path):
+    (tmp_path / "prompts.txt").write_bytes("\ufeffone\x0ctwo\x85three\u2028four\x1cfive\rsix\r\n\r\nseven\n".encode())
+    assert lines_of(str(tmp_path / "prompts.txt")) == ["one\x0ctwo\x85three\u2028four\x1cfive\rsix", "seven"]
+
+
 def test_an_empty_prompt_begins_where_texts_begin(folder, words, capsys):
     [empty] = answer(capsys, "generate", folder, "--prompt", "", "--tokens", 5, "--temperature", 0)["texts"]
     model = gpt2_weights.load(folder)
@@ -101,10 +106,10 @@ def test_as_many_tokens_as_there_is_room_for(folder, capsys):
 BAD = {
     "no prompt": (["FOLDER"], "expected --prompt TEXT or --file FILE"),
     "two prompts": (["FOLDER", "--prompt", "x", "--file", "y"], "expected --prompt TEXT or --file FILE"),
-    "temperature": (["FOLDER", "--prompt", "x", "--temperature", "-1"], "temperature is -1.0; it must be 0 or more"),
+    "temperature": (["FOLDER", "--prompt", "x", "--temperature", "-1"], "temperature is -1.0; it must be from 0 to 1e+30"),
     "top_p below": (["FOLDER", "--prompt", "x", "--top-p", "-0.5"], "top_p is -0.5; it must be from 0 to 1"),
     "top_p above": (["FOLDER", "--prompt", "x", "--top-p", "1.5"], "top_p is 1.5; it must be from 0 to 1"),
-    "top_k": (["FOLDER", "--prompt", "x", "--top-k", "0"], "top_k is 0; it must be at least 1"),
+    "top_k": (["FOLDER", "--prompt", "x", "--top-k", "0"], "top_k is 0; it must be from 1 to 2147483647"),
     "top_k above": (["FOLDER", "--prompt", "x", "--top-k", "301"], "top_k is 301; the vocabulary has 300 tokens"),
     "a long prompt": (["FOLDER", "--prompt", "x" * 100, "--tokens", "5"], "the prompt has 100 tokens, and the context of the model 80"),
     "too many tokens": (["FOLDER", "--prompt", "x", "--tokens", "81"], "ask for 80 or fewer, or let a window slide"),
@@ -113,7 +118,8 @@ BAD = {
     "no such file": (["FOLDER", "--file", "nowhere.txt"], "cannot read nowhere.txt: No such file"),
     "a stop of two": (["FOLDER", "--prompt", "x", "--stop", "xyz"], "stop is 'xyz', which is 3 tokens; expected one"),
     "a stream of JSON": (["FOLDER", "--prompt", "x", "--stream", "--json"], "leave --json and --file out"),
-    "half a surrogate": (["FOLDER", "--prompt", "a\udcffb"], "half a surrogate pair at position 1"),
+    "bytes that are no UTF-8": (["FOLDER", "--prompt", "a\udcffb"], "the text is not UTF-8: it has the byte 0xff at position 1"),
+    "half a surrogate": (["FOLDER", "--prompt", "a\ud800b"], "half a surrogate pair at position 1"),
 }
 
 
@@ -159,6 +165,11 @@ def test_eval_counts_each_token_once():
             assert ((one.targets - one.inputs)[one.weights > 0] == 1).all()
             targets += one.targets[one.weights > 0].tolist()
         assert targets == list(range(2, 38)), (window, stride)
+
+
+def test_a_batch_has_no_more_rows_than_there_are_windows():
+    [one] = sliding(np.arange(9, dtype=np.int32), 16, 8, 2**31 - 1)
+    assert one.inputs.shape == (1, 8) and one.weights.all()
 
 
 def test_eval_is_the_mean_over_tokens_of_what_a_window_says(folder, words, capsys, tmp_path):

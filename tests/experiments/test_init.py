@@ -1,6 +1,7 @@
 """Training that begins with weights that are there, of all parameters or of some."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import jax
@@ -10,10 +11,12 @@ import pytest
 
 from pullback import nn
 from pullback.experiments.cli import main
+from pullback.experiments.config import check
 from pullback.experiments.loop import prepare, train
 from pullback.experiments.presets import preset
 from pullback.experiments.pretrained import load
 from pullback.experiments.progress import Silent
+from pullback.experiments.resume import resume
 from pullback.experiments.run import load_run
 from pullback.lib import bpe_files, bpe_train
 from pullback.lib.errors import ConfigError, UnknownName
@@ -75,11 +78,33 @@ def test_what_is_free_beside_the_weights_is_the_configs(config):
     assert (job.config.model.dropout, job.config.model.checkpoint, job.config.model.layers) == (0.1, True, 2)
 
 
+def test_the_tokeniser_that_came_is_the_one_that_is_recorded_and_resumed(config, tmp_path):
+    result = train(replace(config, steps=2), tmp_path / "run")
+    written = load_run(result.folder)
+    assert written.config.tokeniser == written.tokeniser.kind == "bpe"
+    assert resume(result.folder, steps=3).steps == 3
+
+
+def test_a_window_that_only_the_weights_have_room_for(config, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "long")
+    gpt2_weights.save(GPT2.init(jax.random.key(1), GPT2Config(vocab=300, context=96, layers=1, heads=2, width=16)), tmp_path / "long")
+    asked = replace(config, preset="quick", model=preset("quick").model, tokeniser="bpe", context=80, init=str(tmp_path / "long"))
+    assert prepare(check(asked), Silent()).config.window == 80
+    with pytest.raises(ConfigError, match="context is 80; it must be at most model.context, which is 64"):
+        check(replace(asked, init=None))
+
+
+def test_the_window_of_a_preset_is_cut_to_what_the_weights_have_room_for(config):
+    job = prepare(replace(config, context=preset("gpt2-124m").context), Silent())
+    assert (preset("gpt2-124m").context, job.config.context) == (64, 32)
+
+
 @pytest.mark.parametrize(
     "change, error, says",
     [
         (dict(model=GPT2Config(layers=3)), ConfigError, "model.layers is 3; the weights of .* have 2"),
         (dict(context=33), ConfigError, "context is 33; it must be at most model.context, which is 32"),
+        (dict(tokeniser="characters"), ConfigError, "tokeniser is characters; the weights of .* have bpe"),
         (dict(trainable="block.*"), UnknownName, r"trainable: no parameter matches 'block\.\*'; did you mean"),
         (dict(trainable=""), UnknownName, "trainable: no parameter matches ''"),
         (dict(init="nowhere"), ConfigError, "nowhere is no model"),

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -188,11 +189,21 @@ def slowly_trained(text: str, count: int) -> list[tuple[bytes, bytes]]:
     return merges
 
 
-@pytest.mark.parametrize("text", ["the cat sat on the mat " * 9, "aaaa aaab aaabb aaaaaaa " * 5, "été 漢字 été 😀😀 " * 4, "x"])
+TEXTS = ["the cat sat on the mat " * 9, "aaaa aaab aaabb aaaaaaa " * 5, "été 漢字 été 😀😀 " * 4, "x"]
+ONE_WORD = ["".join(random.Random(n).choices("acgt"[:n], k=250)) for n in (1, 2, 4)]
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *ONE_WORD])
 def test_training_joins_the_most_frequent_pair(text):
     bpe = train(text, 256 + 25 + 1)
     assert [(bpe.tokens[a], bpe.tokens[b]) for a, b, _ in bpe.merges] == slowly_trained(text, 25)
     assert bpe.decode(bpe.encode(text)) == text and bpe.specials == {END: bpe.vocabulary - 1}
+
+
+def test_training_on_one_long_word_takes_no_square_of_its_length():
+    began = time.monotonic()
+    assert train("".join(random.Random(1).choices("ACGT", k=200_000)), 2048).vocabulary == 2048
+    assert time.monotonic() - began < 20  # it takes one; at a walk through the word for each merge, minutes
 
 
 def test_training_ends_where_the_text_does_and_tells_how_far_it_is():
@@ -262,6 +273,10 @@ BAD = {
     "unknown token": (changed(model__unk_token="?"), "model.unk_token is '?'; expected None"),
     "no list of added tokens": (changed(added_tokens=[5]), "added_tokens is no list of objects"),
     "a token that strips": (changed(added_tokens=[{"content": "<x>", "id": 280, "lstrip": True}]), "lstrip of '<x>' is 'True'"),
+    "a token that is half a surrogate": (
+        changed(added_tokens=[{"content": "\ud800", "id": 280}]),
+        "the token '\\ud800' has half a surrogate pair at position 0",
+    ),
     "a gap": (changed(added_tokens=[{"content": "<x>", "id": 999}]), "the ids of 281 tokens are not 0 to 280"),
     "an id of another kind": (changed(added_tokens=[{"content": "<x>", "id": "280"}]), "the ids of 281 tokens"),
     "no vocabulary": (changed(model__vocab=[]), "a vocabulary is an object"),

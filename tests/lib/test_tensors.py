@@ -88,6 +88,12 @@ def test_what_is_no_file_of_tensors(data, tmp_path):
         read_all(path)
 
 
+def test_a_name_twice_with_one_range_is_one_tensor(tmp_path):
+    path, one = tmp_path / "x.safetensors", json.dumps(entry()).encode()
+    path.write_bytes(raw(b'{"a":' + one + b',"a":' + one + b"}", bytes(4)))
+    assert {name: x.tolist() for name, x in read_all(path).items()} == {"a": [0.0]}
+
+
 def test_what_cannot_be_read(tmp_path):
     with pytest.raises(ConfigError, match="cannot read nowhere: No such file"):
         read_all(tmp_path / "nowhere")

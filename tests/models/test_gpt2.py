@@ -191,8 +191,10 @@ def test_bfloat16(plain):
     "change, text",
     [
         (dict(heads=5), "5 heads do not divide the width 12"),
-        (dict(layers=0), "layers is 0; expected at least 1"),
+        (dict(layers=0), "layers is 0; expected from 1 to 2147483647"),
         (dict(width=-4), "width is -4"),
+        (dict(vocab=2**31), "vocab is 2147483648; expected from 1 to 2147483647"),
+        (dict(eps=float("nan")), "eps is nan; expected a float32, 0 or more"),
         (dict(dropout=1.0), "dropout 1.0; expected a probability"),
         (dict(chunk=0), "chunk is 0; expected a number of rows"),
         (dict(initialisation="papers"), "no initialisation 'papers'; did you mean 'paper'"),

@@ -134,7 +134,9 @@ def test_a_shard_that_is_not_there(folder):
         gpt2_weights.load(folder)
 
 
-@pytest.mark.parametrize("file", ["../model.safetensors", "/etc/passwd", "a/b.safetensors", "model.bin", ""])
+@pytest.mark.parametrize(
+    "file", ["../model.safetensors", "/etc/passwd", "a/b.safetensors", "model.bin", "", "\ud800.safetensors", "\x00.safetensors"]
+)
 def test_an_index_that_leads_out_of_the_folder(folder, file):
     where = sharded(folder)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {**where, "x": file}}))
@@ -197,7 +199,15 @@ FIELDS = [
     (dict(n_layer=10**9), "too few for 1000000000 layers"),
     (dict(n_head=4), "4 heads do not divide the width 6"),
     (dict(vocab_size=None), "vocab_size is None; expected int"),
+    (dict(n_layer=1), "has an unknown tensor 'h.1"),
+    (dict(n_layer=3), "holds 28 tensors, too few for 3 layers"),
+    (dict(n_layer=10**4000), "GPT-2: layers is 10*; expected from 1 to 2147483647"),
+    (dict(vocab_size=10**4000), "GPT-2: vocab is 10*; expected from 1 to 2147483647"),
+    (dict(n_embd=8 * 10**4299, n_inner=3), "GPT-2: width is 80*; expected from 1"),
     (dict(layer_norm_epsilon="small"), "layer_norm_epsilon is small; expected float"),
+    (dict(layer_norm_epsilon=10**400), "GPT-2: eps is 10*; expected a float32, 0 or more"),
+    (dict(layer_norm_epsilon=1e39), r"GPT-2: eps is 1e\+39; expected a float32"),
+    (dict(layer_norm_epsilon=-1), "GPT-2: eps is -1; expected a float32"),
 ]
 
 
