@@ -54,6 +54,9 @@ def named(state: State) -> dict[str, Any]:
 class Saver:
     """Writes checkpoints in a thread of its own, from a copy of the state that the device makes between two steps.
 
+        copy = saver.copy(state)
+        saver.save(step, copy, val_loss)
+
     It keeps the last `keep` of them and the one of the lowest validation loss. An error of the thread is raised by the next
     call; what was saved before stays. `close` waits for the last.
     """
@@ -62,16 +65,17 @@ class Saver:
         self.folder, self.origin, self.keep = run / FOLDER, origin, keep
         self.thread: threading.Thread | None = None
         self.error: BaseException | None = None
-        self.saved: int | None = None
         for path in unfinished(self.folder):
             shutil.rmtree(path, ignore_errors=True)
 
-    def save(self, step: int, state: State, val_loss: float | None) -> None:
-        """Returns as soon as the copy is on its way; waits for the save before, if that is still at work."""
-        if step == self.saved:
-            return
+    def copy(self, state: State) -> State:
+        """What `save` is to be given: a copy that no step uses up, on its way while the step before is still at work. It waits
+        for the save before, so that there is only one."""
         self.wait()
-        copy, self.saved = copied(state), step
+        return copied(state)
+
+    def save(self, step: int, copy: State, val_loss: float | None) -> None:
+        """Begin to write a checkpoint."""
         self.thread = threading.Thread(target=self.work, args=(step, copy, val_loss), name="checkpoint", daemon=True)
         self.thread.start()
 

@@ -139,25 +139,28 @@ def run(job: Course, log: Log, saver: Saver | None = None, first: int = 0) -> tu
     """All steps, or those before a Ctrl-C: (the last state, the number of steps done, was it interrupted?)."""
     config, state, done = job.config, job.state, first
     due = lambda every: every > 0 and done % every == 0
+    saves = saver if config.saving > 0 else None
     try:
         with interruptible(log.show.note) as stopped:
             ends = done >= config.steps
             while not ends:
                 batch = job.stream.at(done)
                 state, measured = job.step(state, done, *batch)
-                log.write()  # the line of the step before, while the device is at this one
                 done += 1
                 last, look = done == config.steps, due(config.validate_every)
+                copy = saves.copy(state) if saves and (last or due(config.saving)) else None
+                log.write()  # the line of the step before, while the device is at this one
                 ends = last or stopped()
-                save = saver is not None and config.saving > 0 and (ends or due(config.saving))
+                if saves and ends and not copy:
+                    copy = saves.copy(state)
                 summed = config.checksum_every > 0 and (last or due(config.checksum_every))
-                if ends or look or summed or save or done == 1 or due(config.log_every):
+                if ends or look or summed or copy or done == 1 or due(config.log_every):
                     log.hold(done, measured, sums(state, batch) if summed else None)
                 if last or look:
                     log.write(partial(job.evaluate, state.params, None if last else config.validate_batches))
-                if saver and save:
+                if saves and copy:
                     log.write()
-                    saver.save(done, state, log.val_loss)
+                    saves.save(done, copy, log.val_loss)
             log.write()
     except KeyboardInterrupt:
         return state, done, True

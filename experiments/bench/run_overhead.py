@@ -52,11 +52,16 @@ def took(job: Job, folder: Path, saves: bool) -> float:
 
 
 def waited(job: Job, folder: Path) -> tuple[float, float]:
-    """(seconds that a step waits for a save, seconds until it is on the disk)."""
+    """(seconds that a step waits for a save, seconds until it is on the disk). As in the loop, the step is still at work."""
     saver, state = Saver(folder, job.origin, keep=1), jax.block_until_ready(jax.tree.map(lambda x: x.copy(), job.state))
+    state, _ = job.step(state, 0, *job.stream.at(0))
     began = time.perf_counter()
-    saver.save(1, state, None)
+    copy = saver.copy(state)
     called = time.perf_counter() - began
+    jax.block_until_ready(state)
+    began = time.perf_counter()
+    saver.save(1, copy, None)
+    called += time.perf_counter() - began
     saver.close()
     return called, time.perf_counter() - began
 

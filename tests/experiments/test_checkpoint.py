@@ -28,7 +28,7 @@ def state(seed: int = 0, layers: int = 2) -> State:
 def saved(run: Path, *steps: int, keep: int = 2, losses=None) -> Saver:
     saver = Saver(run, ORIGIN, keep)
     for i, step in enumerate(steps):
-        saver.save(step, state(step), losses[i] if losses else None)
+        saver.save(step, saver.copy(state(step)), losses[i] if losses else None)
     saver.close()
     return saver
 
@@ -62,10 +62,11 @@ def test_the_last_and_the_best_stay(tmp_path, keep, losses, left):
 
 
 def test_the_state_is_that_of_the_call(tmp_path):
-    """It may be donated to the next step as soon as `save` has returned."""
+    """It may be donated to the next step as soon as `copy` has returned."""
     saver, now = Saver(tmp_path, ORIGIN, 2), state(3)
-    saver.save(3, now, None)
+    copy = saver.copy(now)
     jax.tree.map(lambda x: x.delete(), now)
+    saver.save(3, copy, None)
     saver.close()
     assert (restore(newest(tmp_path, pytest.fail), state(3)).params["blocks.0.w"] == state(3).params["blocks.0.w"]).all()
 
@@ -85,7 +86,7 @@ def fails_halfway(monkeypatch, error):
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch):
     saver = saved(tmp_path, 1)
     fails_halfway(monkeypatch, OSError(28, "No space left on device"))
-    saver.save(2, state(2), None)
+    saver.save(2, saver.copy(state(2)), None)
     with pytest.raises(ConfigError, match="cannot write .*000002: No space left on device"):
         saver.close()
     assert names(tmp_path) == ["000001"] and newest(tmp_path, pytest.fail).step == 1
@@ -97,7 +98,7 @@ def test_known_fault_a34_a_kill_during_the_second_save_leaves_the_first(tmp_path
     monkeypatch.setattr(checkpoint.shutil, "rmtree", lambda *args, **kwargs: None)  # a killed process sweeps nothing
     fails_halfway(monkeypatch, OSError(5, "as if killed"))
     saver = Saver(tmp_path, ORIGIN, 2)
-    saver.save(2, state(2), None)
+    saver.save(2, saver.copy(state(2)), None)
     with pytest.raises(ConfigError):
         saver.close()
     monkeypatch.undo()
@@ -193,12 +194,12 @@ def test_the_step_does_not_wait_for_the_disk(tmp_path, monkeypatch):
     write = checkpoint.write
     monkeypatch.setattr(checkpoint, "write", lambda *args: (time.sleep(0.5), write(*args)))
     saver = Saver(tmp_path, ORIGIN, 2)
-    saver.save(0, state(0), None)  # compiles the copy
+    saver.save(0, saver.copy(state(0)), None)  # compiles the copy
     saver.wait()
     began = time.monotonic()
-    saver.save(1, state(1), None)
+    saver.save(1, saver.copy(state(1)), None)
     assert time.monotonic() - began < 0.4 and not there(tmp_path / "checkpoints")[1:]
-    saver.save(2, state(2), None)
+    saver.save(2, saver.copy(state(2)), None)
     assert time.monotonic() - began > 0.5 and read(tmp_path / "checkpoints" / "000001").step == 1
     saver.close()
     assert newest(tmp_path, pytest.fail).step == 2
