@@ -1,9 +1,6 @@
 """`pb.debug_nans()`: name the op, the direction, the scope and the source line that made the first NaN."""
 
 import contextlib
-import functools
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,14 +10,8 @@ import numpy as np
 from jax.core import Tracer
 
 from ..lib.errors import PullbackError
-from ..ops import op as op_module
-from .scope import SCOPE
-
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-MACHINERY = tuple(os.path.join(PACKAGE, floor) + os.sep for floor in ("lib", "ops", "autograd", "nn"))
-OTHERS = (os.path.dirname(jax.__file__) + os.sep, contextlib.__file__, functools.__file__)
-
-watching = False  # debug_nans is on: ops and pullbacks that run eagerly are checked; compiled steps too, and they donate nothing
+from . import inspection
+from .inspection import Inspector, inspecting, source_line
 
 
 class NanError(PullbackError):
@@ -39,48 +30,36 @@ def bad(tree) -> bool:
     return any(jnp.issubdtype(jnp.result_type(x), jnp.floating) and bool(jnp.isnan(x).any()) for x in values)
 
 
-def source_line() -> str:
-    """The innermost frame that belongs neither to the machinery nor to JAX: a line of a model or of the user's own code."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(MACHINERY + OTHERS):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "an unknown line"
-
-
 def which(values) -> str:
     """The operands among these that hold a NaN."""
     return " and ".join(f"operand {i}" for i, x in enumerate(values) if bad(x))
 
 
-def forward(label: str, operands: Sequence, result) -> None:
-    if bad(result):
-        if bad(operands):
-            raise NanError(f"forward of {label!r} was given a NaN as {which(operands)}; called at {source_line()}")
-        raise NanError(f"forward of {label!r} made a NaN; called at {source_line()}")
+class Nans(Inspector):
+    """Ops and pullbacks that run eagerly are checked; compiled steps too, and they donate nothing."""
+
+    def called(self, label: str, operands: Sequence, result: Any) -> None:
+        if bad(result):
+            if bad(operands):
+                raise NanError(f"forward of {label!r} was given a NaN as {which(operands)}; called at {source_line()}")
+            raise NanError(f"forward of {label!r} made a NaN; called at {source_line()}")
+
+    def recorded(self, node: Any, operands: Sequence, result: Any) -> None:
+        node.line = source_line()
+        self.called(node.label, operands, result)
+
+    def pulled(self, node: Any, y_bars: Sequence, x_bars: Sequence) -> None:
+        if bad(x_bars):
+            if bad(y_bars):
+                did = "was given a NaN cotangent"
+            else:
+                did = f"made a NaN in the cotangent of {which(x_bars)}"
+            line = node.line or "a line that was not watched"
+            raise NanError(f"backward of {node.label!r} {did}; its forward was called at {line}")
 
 
-def called(op: Any, operands: tuple, result) -> None:
-    """After an op on plain arrays."""
-    scope = SCOPE.get()
-    forward(f"{scope}/{op.name}" if scope else op.name, operands, result)
-
-
-def recorded(node: Any, operands: Sequence, result: Any) -> None:
-    """After an op that was recorded."""
-    node.line = source_line()
-    forward(node.label, operands, result)
-
-
-def pulled(node: Any, y_bars: Sequence, x_bars: Sequence) -> None:
-    """After the pullback of a node."""
-    if bad(x_bars):
-        if bad(y_bars):
-            did = "was given a NaN cotangent"
-        else:
-            did = f"made a NaN in the cotangent of {which(x_bars)}"
-        raise NanError(f"backward of {node.label!r} {did}; its forward was called at {node.line or 'a line that was not watched'}")
+def watching() -> bool:
+    return type(inspection.current) is Nans
 
 
 @contextlib.contextmanager
@@ -91,10 +70,5 @@ def debug_nans(on: bool = True) -> Iterator[None]:
     (nothing is donated); when its result holds a NaN, it is run again eagerly from them, and the first op that makes one is
     named. Slow: for looking.
     """
-    global watching
-    before = watching
-    try:
-        watching, op_module.inspect_call = on, called if on else None
+    with inspecting(Nans() if on else None):
         yield
-    finally:
-        watching, op_module.inspect_call = before, called if before else None

@@ -19,7 +19,7 @@ from jax.core import Tracer
 
 from ..lib.errors import GraphError, RuleError, RuleOrderError
 from ..ops import add
-from . import debug
+from . import inspection
 from .graph import LEVELS, Node, Tensor, leaf, plain, recording, zeros
 from .scope import backward_scope, setting
 
@@ -82,8 +82,8 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, f
         if collect is not None:
             collect(node, y_bars)
         x_bars = pull(node, y_bars, fresh)
-        if debug.watching:
-            debug.pulled(node, y_bars, x_bars)
+        if inspection.current is not None:
+            inspection.current.pulled(node, y_bars, x_bars)
         for parent, x_bar in zip(node.parents, x_bars):
             if x_bar is not None:  # none for an operand without a parent
                 give(parent[0], parent[1], x_bar)

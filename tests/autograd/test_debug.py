@@ -187,9 +187,9 @@ def test_blocks_nest_and_end():
         assert "'log' made a NaN" in text_of(ops.log, BAD_FORWARD)
         with pytest.raises(ZeroDivisionError), pb.debug_nans():
             raise ZeroDivisionError
-        assert debug.watching
+        assert debug.watching()
     ops.log(BAD_FORWARD)
-    assert not debug.watching and op_module.inspect_call is None
+    assert not debug.watching() and op_module.inspect_call is None
 
 
 def test_a_graph_that_was_recorded_before_has_no_line_but_has_a_name():
