@@ -21,7 +21,7 @@ from ..lib.errors import GraphError, RuleError, RuleOrderError
 from ..ops import add
 from . import inspection
 from .graph import LEVELS, Node, Tensor, leaf, plain, recording, zeros
-from .scope import backward_scope, setting
+from .scope import SCOPE, backward_scope, setting
 
 FREED = object()  # stands in the residuals of a node that a backward() has consumed
 COLLECT: ContextVar[Any] = ContextVar("collector", default=None)  # called with each node and its cotangents
@@ -62,7 +62,7 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, f
         if slots is None:
             slots = bars[node] = [None] * len(node.avals)
             heapq.heappush(heap, (-node.order, node))
-        slots[index] = bar if slots[index] is None else add(slots[index], bar)
+        slots[index] = bar if slots[index] is None else summed(node, slots[index], bar)
 
     for output, seed in zip(outputs, seeds):
         if seed is not None:
@@ -90,6 +90,14 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, f
         if free:
             node.residuals, node.operands, node.parents, node.again = FREED, None, (), ()
     return end
+
+
+def summed(node: Node, a, b):
+    """Two cotangents of a node's output. Who looks on is told whose they are."""
+    if inspection.current is None:
+        return add(a, b)
+    with setting(SCOPE, f"{node.label}/backward"):
+        return add(a, b)
 
 
 def pull(node: Node, y_bars: list, fresh: dict[Node, Any]) -> Sequence:
