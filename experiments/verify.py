@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     if given.machine.json:
         say(run=given.run, equal=equal, **verdict._asdict(), interrupted=kills)
     else:
-        killed = f", killed after {len(kills)} steps" if kills else ""
+        killed = f", killed {'once' if len(kills) == 1 else f'{len(kills)} times'} on the way" if kills else ""
         print(*verdict.notes, sep="\n", end="\n" if verdict.notes else "")
         if equal:
             print(f"equal: the same to the bit at all {verdict.compared:,} steps that have a checksum{killed}")
