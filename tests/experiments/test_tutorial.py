@@ -28,7 +28,7 @@ def test_every_command_of_the_page(tmp_path, capsys):
     assert done.returncode == 0, done.stderr[-2000:]
     printed = done.stdout.split(MARK + "\n")
     assert len(printed) == len(shell) == 7
-    for number, (kind, code) in enumerate(blocks):
+    for kind, code in blocks:
         if kind == "python":
             exec(code, {"__name__": "notebook"})
             came = capsys.readouterr().out
