@@ -44,11 +44,15 @@ def template_of(config: RunConfig) -> GPT2:
     return jax.eval_shape(lambda key: GPT2.init(key, config.model), jax.random.key(0))
 
 
+def first_params(config: RunConfig) -> Params:
+    """Weights from the run's seed. Not compiled as one: layers share small programs."""
+    return nn.named_parameters(GPT2.init(jax.random.key(config.seed), config.model))
+
+
 def first_state(config: RunConfig, params: Params | None = None) -> State:
-    """Weights from the run's seed, unless they are given, and an optimiser that has seen nothing. Not compiled as one: layers
-    share small programs."""
+    """These weights, or those of the run's seed, and an optimiser that has seen nothing."""
     if params is None:
-        params = nn.named_parameters(GPT2.init(jax.random.key(config.seed), config.model))
+        params = first_params(config)
     scale = config.loss_scale.init() if config.precision == "float16" else None
     return State(params, optimiser_of(config, jnp.float32(0)).init(trained(config, params)), scale)
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import tyro
 
 from ..lib.errors import ConfigError
+from ..lib.reading import read_json
 from .checkpoint import FOLDER, differences, newest, there
 from .columns import rows_of
 from .config import RunConfig, check, to_record
@@ -107,7 +108,8 @@ def verify(
         else:
             train(again, copy, show)
         came = {row["step"]: row for row in rows_of(copy / "metrics.jsonl")}
-    return compared(wanted, came, notes(folder))
+        noted = notes(folder) + changed_source(folder, copy)
+    return compared(wanted, came, noted)
 
 
 def notes(folder: Path) -> list[str]:
@@ -118,6 +120,20 @@ def notes(folder: Path) -> list[str]:
         return ["the provenance of the run cannot be read"]
     now = {name: value for name, value in provenance().items() if name not in ("git", "arena")}
     return [f"note: {text}" for text in differences(now, {name: then.get(name) for name in now}, words=("is now", "was"))]
+
+
+def changed_source(run: Path, copy: Path) -> list[str]:
+    """Files that `--init-from` named, and that are not what they were."""
+    then, now = (sums if isinstance(sums := source_sums(folder), dict) else {} for folder in (run, copy))
+    return [f"note: what the run began from has changed: {name} is another file now" for name in now if now[name] != then.get(name)]
+
+
+def source_sums(folder: Path) -> Any:
+    try:
+        record = read_json(folder / "provenance.json")
+        return record.get("init_from", {}).get("sha256")
+    except (ConfigError, AttributeError):
+        return None
 
 
 def compared(wanted: dict[int, dict], came: dict[int, dict], notes: list[str]) -> Verdict:
