@@ -18,10 +18,11 @@ from ..lib.errors import ConfigError
 from ..lib.token_files import is_token_file, open_tokens
 from ..lib.tokenisers import Tokeniser, digest, kind_of, tokeniser
 from ..lib.tokens import TokenStream, split
-from .checkpoint import Checkpoint, Origin, differences, restore
+from .checkpoint import Checkpoint, Origin, copied, differences, restore
 from .config import FREE, RunConfig, demand_window, to_record
 from .init_from import take
 from .machine import demand_memory
+from .metrics import sums
 from .presets import preset
 from .pretrained import Pretrained, load
 from .progress import Progress
@@ -88,6 +89,10 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
     else:
         state = first_state(config, given and nn.named_parameters(given.model))
     plan = step.plan(state, 0, *stream.at(0))
+    if config.checksum_every:  # the small programs beside it, so that none is compiled while the run is timed
+        sums.lower(state, stream.at(0)).compile()
+    if config.saving:
+        copied.lower(state).compile()
     demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
     sizes = {name: getattr(plan, name) for name in ("arguments", "outputs", "aliased", "temp")}
     record = {
