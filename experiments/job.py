@@ -100,6 +100,7 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
         "corpus": {"name": text.name, "sha256": text.sha256, "training_tokens": len(training), "validation_tokens": len(held_back)},
         "tokeniser_sha256": origin.tokeniser,
         "seed": config.seed,
+        "loss_unit": "nats per token",
         **({"init_from": taken.record} if taken else {}),
         "step": {"compile_seconds": round(plan.compile_seconds, 3), "peak_bytes": plan.peak, **sizes, "residuals": plan.ledger},
         **provenance(),

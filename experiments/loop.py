@@ -78,6 +78,8 @@ class Course(Protocol):
     def evaluate(self) -> Callable[..., float]: ...
     @property
     def state(self) -> State: ...
+    @property
+    def record(self) -> Mapping[str, Any]: ...  # what provenance.json says, a "loss_unit" among it
 
 
 def train(config: RunConfig, out: str | Path | None = None, show: Progress | None = None) -> Result:
@@ -116,8 +118,8 @@ class End(NamedTuple):
     interrupted: bool
 
 
-def carry_out(job: Course, log: Log, unit: str = "nats per token", saver: Saver | None = None, first: int = 0) -> End:
-    """The steps of a job, with its metrics, its picture and its weights in the log's folder. unit: of the loss."""
+def carry_out(job: Course, log: Log, saver: Saver | None = None, first: int = 0) -> End:
+    """The steps of a job, with its metrics, its picture and its weights in the log's folder."""
     config, folder, began = job.config, log.folder, time.perf_counter()
     log.show.start(config.steps, "step")
     try:
@@ -125,7 +127,7 @@ def carry_out(job: Course, log: Log, unit: str = "nats per token", saver: Saver 
     finally:
         log.show.close()
         if log.last and can_plot():
-            plot_loss(folder, f"{config.preset}, seed {config.seed}", unit)
+            plot_loss(folder, f"{config.preset}, seed {config.seed}", job.record["loss_unit"])
         if saver:
             saver.close()
     seconds = time.perf_counter() - began

@@ -13,7 +13,6 @@ from .report_settings import differences, provenance, settings
 from .report_style import SCRIPT, STYLE
 from .small.config import SMALL
 
-UNITS = {"fruit": "nats", "toy-regression": "squared error", "spirals": "nats"}  # of the loss; of language models, nats per token
 FEW = 50  # numbers that are smoothed to themselves
 
 
@@ -70,7 +69,8 @@ def figures(run: Run) -> list[tuple[str, str, str]]:
 
 
 def loss_unit(history: History) -> str:
-    return UNITS.get(history.standing.preset, "nats per token")
+    unit = history.provenance.get("loss_unit")
+    return unit[:60] if isinstance(unit, str) else ""
 
 
 def unit_of_work(history: History) -> str:
@@ -83,8 +83,9 @@ def loss_chart(runs: Sequence[Run]) -> str:
         lines += curve("training", i, run, "loss", alone)
         seen = run.history.metrics.points("val_loss")
         lines.append(Line("validation" if alone else f"{run.name}, validation", i + alone, *seen, "points"))
-    unit = joined(loss_unit(run.history) for run in runs)
-    return chart("Loss", unit if alone else f"{unit}; lines: training, smoothed; dots: validation", lines, wide=True)
+    unit = joined(filter(None, (loss_unit(run.history) for run in runs)))
+    told = unit if alone else "; ".join(filter(None, [unit, "lines: training, smoothed", "dots: validation"]))
+    return chart("Loss", told, lines, wide=True)
 
 
 def curve(name: str, colour: int, run: Run, column: str, alone: bool) -> list[Line]:

@@ -43,7 +43,7 @@ def train(config: SmallConfig, out: str | Path | None = None, show: Progress | N
         folder = make_folder(out, config.preset)
         begin(folder, config, None, record)
         log = Log(folder, config.batch, show, "examples", "rate")
-        end = carry_out(job, log, job.unit)
+        end = carry_out(job, log)
         report = job.report(end.params, folder) if end.whole else Report("", {})
         if report.text:
             write_text(folder / "report.txt", report.text + "\n")

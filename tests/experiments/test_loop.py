@@ -75,7 +75,7 @@ def test_result_and_record(finished):
     assert names(finished.folder) == WRITTEN | {"samples.txt"}
     record = json.loads((finished.folder / "provenance.json").read_text())
     assert record == finished.record
-    assert record["parameters"] == nn.param_count(template_of(finished.config))
+    assert record["parameters"] == nn.param_count(template_of(finished.config)) and record["loss_unit"] == "nats per token"
     assert len(finished.sample) == 21 and (finished.folder / "samples.txt").read_text() == finished.sample + "\n"
 
 
