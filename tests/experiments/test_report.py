@@ -130,7 +130,7 @@ def test_sixteen_runs(leave):
 def test_json(leave, capsys):
     report(leave("a"), leave("b", done=10), "--json", "--out", "x.html")
     answer = json.loads(capsys.readouterr().out)
-    assert answer["report"] == "x.html" and [(run["status"], run["step"]) for run in answer["runs"]] == [("finished", 100), ("at work", 10)]
+    assert answer["report"] == "x.html" and [(run["status"], run["step"]) for run in answer["runs"]] == [("finished", 100), ("stopped", 10)]
 
 
 def test_hostile_text_is_text(leave):
@@ -185,7 +185,7 @@ def test_a_run_that_has_hardly_begun(done, leave):
     report(folder)
     page = Page(folder / "report.html")
     parts(page)
-    assert "at work" in page.told and ("no numbers yet" in page.told) == (done == 0) and not re.search(r"\bnan\b", page.source)
+    assert "stopped" in page.told and ("no numbers yet" in page.told) == (done == 0) and not re.search(r"\bnan\b", page.source)
 
 
 def test_a_hundred_thousand_lines(leave):
