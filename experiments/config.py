@@ -101,6 +101,8 @@ class RunConfig:
     """Length of the sample that is written at the end."""
     seed: int = 0
     """Decides the first weights, the batches and the dropout."""
+    reproducible: bool = True
+    """The same bits each time on a GPU too: only ops that can, and kernels chosen once. Elsewhere they are the same either way."""
     precision: str = "float32"
     """float32, tf32, bfloat16 or float16 (with a loss scale); weights and optimiser stay float32."""
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)

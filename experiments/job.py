@@ -21,6 +21,7 @@ from ..lib.tokens import TokenStream, split
 from .checkpoint import Checkpoint, Origin, copied, differences, restore
 from .config import FREE, RunConfig, demand_window, to_record
 from .init_from import take
+from .kernels import options
 from .machine import demand_memory
 from .metrics import sums
 from .presets import preset
@@ -80,7 +81,8 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
     least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
     demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
     show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {text.name}; compiling")
-    step, evaluate = training_step(config), validation(config, held_back)
+    told = options(config.reproducible)
+    step, evaluate = training_step(config, told), validation(config, held_back, told)
     if begun:
         state = restore(begun.checkpoint, jax.eval_shape(lambda: first_state(config)))
     elif config.init_from is not None:

@@ -19,6 +19,7 @@ from .checkpoint import Saver
 from .config import RunConfig, check
 from .interrupt import interruptible
 from .job import Job, prepare
+from .kernels import keep
 from .metrics import Log, Metrics, sums
 from .plot import can_plot, plot_loss
 from .progress import Progress, Silent
@@ -102,8 +103,10 @@ def train(config: RunConfig, out: str | Path | None = None, show: Progress | Non
 def complete(job: Job, log: Log, first: int = 0) -> Result:
     """The steps of a job from `first` on, and what is written at their end."""
     saver = Saver(log.folder, job.origin, job.config.keep)
+    keep(log.folder)  # now, for a run that is killed; and again with the kernels of what came later
     with Prefetch(job.stream, first) as ahead:
         end = carry_out(job._replace(stream=ahead), log, saver=saver, first=first)
+    keep(log.folder)
     sample = "" if end.interrupted or not job.config.sample_tokens else write_sample(log.folder, job, end.params, log.show)
     return Result(log.folder, job.config, job.record, end.steps, log.last, log.val_loss, end.seconds, end.interrupted, sample)
 

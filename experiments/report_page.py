@@ -32,8 +32,8 @@ def page(histories: Sequence[History]) -> str:
 
 def opening(run: Run) -> str:
     """What the run is, and its figures."""
-    where = run.history.provenance.get("device")
-    told = [f"preset {run.history.standing.preset}", *([f"on {where}"] if isinstance(where, str) else [])]
+    where = ", ".join(x for name in ("device", "device_kind") if isinstance(x := run.history.provenance.get(name), str))
+    told = [f"preset {run.history.standing.preset}", *([f"on {where}"] if where else [])]
     tiles = "".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd><dd>{text(note)}</dd></div>" for k, v, note in figures(run))
     header = f"<header><h1>{text(run.name)}{pill(run)}</h1><p>{value(' · '.join(told))}</p></header>"
     return f"{header}\n<dl class='facts' id='figures'>{tiles}</dl>"

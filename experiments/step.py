@@ -1,7 +1,8 @@
 """One update of the weights, and one look at validation text, each as one compiled program."""
 
 import fnmatch
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -89,12 +90,12 @@ def optimiser_of(config: RunConfig, learning_rate) -> nn.Optimiser:
     return nn.chain(nn.clip_by_global_norm(o.clip), adamw) if o.clip else adamw
 
 
-def training_step(config: RunConfig) -> Compiled:
+def training_step(config: RunConfig, options: Mapping[str, Any] = MappingProxyType({})) -> Compiled:
     """`step(state, number, inputs, targets, weights=None) -> (state, measured)`; the state that it is given is used up.
 
     number: of the step, from 0; with the run's seed it decides what dropout drops. inputs, targets: int32 (B, T); weights of 0
     leave targets out. A step in float16 whose gradients are not all finite changes only the loss scale: to the optimiser and to
-    the schedule it was none.
+    the schedule it was none. options: of XLA.
     """
     template, schedule = template_of(config), schedule_of(config)
 
@@ -124,16 +125,16 @@ def training_step(config: RunConfig) -> Compiled:
             scale=state.scale.scale
         )
 
-    return compile(step, donate=0)
+    return compile(step, donate=0, options=options)
 
 
-def validation(config: RunConfig, tokens: Int[np.ndarray, " N"]) -> Callable[..., float]:
+def validation(config: RunConfig, tokens: Int[np.ndarray, " N"], options: Mapping[str, Any] = MappingProxyType({})) -> Callable[..., float]:
     """`evaluate(params, batches=None)`: mean loss over the split, consecutive windows of one context, each target once.
 
     batches: look at no more than about so many batches, spread evenly; `None` is all of them.
     """
     template = template_of(config)
-    batch_loss = compile(lambda params, *batch: nn.with_parameters(template, params).loss(*batch))
+    batch_loss = compile(lambda params, *batch: nn.with_parameters(template, params).loss(*batch), options=options)
     count = -(-(len(tokens) - 1) // config.tokens_per_step)
 
     def evaluate(params: Params, batches: int | None = None) -> float:

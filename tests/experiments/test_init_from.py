@@ -94,7 +94,7 @@ def test_a_run(config, larger, source, words):
 
 def test_what_is_not_filled_is_as_the_seed_has_it(larger, source, monkeypatch):
     deeper, plan = replace(larger, model=replace(larger.model, layers=5)), MemoryPlan(0, 0, 0, 0, 0.0, 1, {}, ())
-    monkeypatch.setattr(job, "training_step", lambda config: SimpleNamespace(plan=lambda *args: plan))
+    monkeypatch.setattr(job, "training_step", lambda *args: SimpleNamespace(plan=lambda *args: plan))
     state = prepare(replace(deeper, init_from=str(source)), Silent()).state
     fresh, theirs = first_params(deeper), first_params(larger)
     for name, x in state.params.items():

@@ -127,11 +127,15 @@ def test_same_seed_same_numbers_one_trace(job, finished, tmp_path):
 def test_nothing_is_compiled_once_the_steps_have_begun(tiny, job, tmp_path, monkeypatch):
     """But what looks at the validation split."""
     for program in (loop.sums, checkpoint.copied):
-        program.clear_cache()
-    monkeypatch.setattr(jobs, "training_step", lambda config: job().step)
+        program.clear_cache()  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setattr(jobs, "training_step", lambda *args: job().step)
     ready = jobs.prepare(replace(tiny, steps=12, checksum_every=4, checkpoint_every=3), Silent())
     compiled = []
-    listen = lambda event, seconds, **about: compiled.append(about) if "backend_compile" in event else None
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if "backend_compile" in event:
+            compiled.append(kwargs)
+
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
         saver = Saver(tmp_path, ready.origin, 2)
