@@ -4,7 +4,8 @@ import contextlib
 import functools
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, overload
 
 import jax
@@ -69,8 +70,8 @@ OPTIONS = {"cpu": {"xla_disable_hlo_passes": "cse_barrier_expander,small-while-l
 class Compiled:
     """A function as one XLA program. `plan(*args)` says what it costs; `traces` counts how often its Python has run."""
 
-    def __init__(self, f: Callable, donate: tuple[int, ...], static: tuple[str, ...]):
-        self.f, self.traces = f, 0
+    def __init__(self, f: Callable, donate: tuple[int, ...], static: tuple[str, ...], options: Mapping[str, Any]):
+        self.f, self.traces, self.options = f, 0, options
         self.__name__, self.__doc__, self.__wrapped__ = getattr(f, "__name__", "step"), f.__doc__, f
 
         @functools.wraps(f)  # jax.jit reads names and positions off the signature of f
@@ -85,8 +86,8 @@ class Compiled:
     @functools.cached_property
     def donating(self):
         """The program; made at the first call, for only then is it certain which device JAX runs on."""
-        options = OPTIONS.get(jax.default_backend())
-        return jax.jit(self.program, donate_argnums=self.donate, static_argnames=self.static, compiler_options=options)
+        options = {**OPTIONS.get(jax.default_backend(), {}), **self.options}
+        return jax.jit(self.program, donate_argnums=self.donate, static_argnames=self.static, compiler_options=options or None)
 
     def __get__(self, instance, owner=None) -> Any:
         """As a method it is given its object, like any function."""
@@ -174,17 +175,29 @@ class Compiled:
 
 
 @overload
-def compile(f: Callable, *, donate: tuple[int, ...] | int = (), static: tuple[str, ...] | str = ()) -> Compiled: ...
+def compile(
+    f: Callable, *, donate: tuple[int, ...] | int = (), static: tuple[str, ...] | str = (), options: Mapping[str, Any] = ...
+) -> Compiled: ...
 @overload
-def compile(*, donate: tuple[int, ...] | int = (), static: tuple[str, ...] | str = ()) -> Callable[[Callable], Compiled]: ...
-def compile(f: Callable | None = None, *, donate: tuple[int, ...] | int = (), static: tuple[str, ...] | str = ()) -> Any:
+def compile(
+    *, donate: tuple[int, ...] | int = (), static: tuple[str, ...] | str = (), options: Mapping[str, Any] = ...
+) -> Callable[[Callable], Compiled]: ...
+def compile(
+    f: Callable | None = None,
+    *,
+    donate: tuple[int, ...] | int = (),
+    static: tuple[str, ...] | str = (),
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
     """`step = pb.compile(step, donate=0)`, also as a decorator.
 
-    donate: positions of arguments whose memory the outputs may take over. static: names of arguments that are compiled in.
+    donate: positions of arguments whose memory the outputs may take over. static: names of arguments that are compiled in. options: of
+    XLA, by name, beside those that it is always given; a program that is part of another has the other's.
     Open keys and collectors inside; rules and precision around it are part of its key.
     """
 
     def compiled(f: Callable) -> Compiled:
-        return Compiled(f, (donate,) if isinstance(donate, int) else tuple(donate), (static,) if isinstance(static, str) else tuple(static))
+        positions, names = (donate,) if isinstance(donate, int) else tuple(donate), (static,) if isinstance(static, str) else tuple(static)
+        return Compiled(f, positions, names, options)
 
     return compiled if f is None else compiled(f)

@@ -73,6 +73,8 @@ class RunConfig:
     """bytes, characters, bpe (byte pairs learnt from the corpus, as many as the model's vocabulary has room for) or gpt2."""
     init: Annotated[str | None, tyro.conf.arg(metavar="RUN|DIR")] = None
     """Begin with the weights and the tokeniser of a run, of a folder with GPT-2's weights, or of hf:NAME."""
+    init_from: Annotated[str | None, tyro.conf.arg(metavar="RUN|CHECKPOINT|DIR|FILE")] = None
+    """Begin with those weights whose names and shapes this model has, and list the others; the tokeniser is not taken."""
     trainable: Annotated[str | None, tyro.conf.arg(metavar="GLOB")] = None
     """Change only the parameters whose names match, as in 'blocks.1[01].*,ln.*'."""
     steps: int = 2000
@@ -99,6 +101,8 @@ class RunConfig:
     """Length of the sample that is written at the end."""
     seed: int = 0
     """Decides the first weights, the batches and the dropout."""
+    reproducible: bool = True
+    """The same bits each time on a GPU too: only ops that can, and kernels chosen once. Elsewhere they are the same either way."""
     precision: str = "float32"
     """float32, tf32, bfloat16 or float16 (with a loss scale); weights and optimiser stay float32."""
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
@@ -141,6 +145,8 @@ def check(config: RunConfig) -> RunConfig:
         raise ConfigError(f"accumulate is {config.accumulate}; it must divide the batch, which is {config.batch}")
     demand("schedule.length", config.schedule_length, lambda n: 1 <= n < INT32, f"from 1 to {INT32 - 1}")
     demand("context", config.window, lambda n: n >= 1, "at least 1")
+    if config.init is not None and config.init_from is not None:
+        raise ConfigError("init and init_from are both given; init takes a model whole, init_from what fits of it: leave one out")
     if config.init is None:  # else the model is that of the weights, which are yet to be read
         demand_window(config)
     for name in ("peak", "end"):

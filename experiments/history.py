@@ -6,7 +6,6 @@ Nothing in the folder is trusted: sizes are bounded, and what is damaged is one 
 import json
 import math
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,17 +16,17 @@ from ..lib.reading import read_bytes, read_json
 from .columns import Columns, read_columns
 from .config import shown
 from .progress import Progress
+from .run import at_work
 
 DEPTH, ENTRIES = 8, 2_000  # of what is shown entry by entry
-AT_WORK = 300.0  # seconds: a run that has written within them is taken to be going on
 SAMPLE = 20_000  # characters
 
 
 class Standing(NamedTuple):
     """Where a run stands, by its files. step: of its last line of metrics; changed: when that was written, in seconds since 1970.
 
-    status: "finished", with weights after the last step; "diverged", its last loss is no number; "at work", metrics were written
-    within the last five minutes and no weights since; "stopped", anything else: interrupted, killed, or silent for longer.
+    status: "at work", a process has the lock of its folder; "finished", with weights after the last step; "diverged", its last loss
+    is no number; "stopped", anything else: interrupted, killed, or at work where the system has no locks.
     """
 
     preset: str
@@ -94,11 +93,11 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def read_history(folder: Path, watch: Callable[[int], object] = lambda done: None) -> History:
     """watch: is given the bytes of metrics read so far."""
-    config = read_config(folder)
+    config, busy = read_config(folder), at_work(folder)  # asked first: what a run at its end wrote is then read
     provenance = read_object(folder / "provenance.json") if (folder / "provenance.json").exists() else {}
     metrics = read_columns(folder / "metrics.jsonl", watch)
     checkpoint = max((int(p.name) for p in folder.glob("checkpoints/*") if re.fullmatch(r"[0-9]{1,12}", p.name)), default=None)
-    return History(folder, config, provenance, metrics, standing(folder, config, metrics), read_sample(folder), checkpoint)
+    return History(folder, config, provenance, metrics, standing(folder, config, metrics, busy), read_sample(folder), checkpoint)
 
 
 def read_all(folders: Sequence[Path], show: Progress, keep: bool = False) -> Iterator[Any]:
@@ -134,19 +133,18 @@ def read_sample(folder: Path) -> str:
     return ""
 
 
-def standing(folder: Path, config: dict[str, Any], metrics: Columns) -> Standing:
+def standing(folder: Path, config: dict[str, Any], metrics: Columns, busy: bool) -> Standing:
     steps, step = config["steps"], int(metrics.steps[-1]) if len(metrics.steps) else 0
     losses, (looks, seen) = metrics.columns.get("loss"), metrics.points("val_loss")
     lost = losses is not None and not math.isfinite(losses[-1])
     best = int(seen.argmin()) if len(seen) else None
     changed = modified(folder / "metrics.jsonl") or modified(folder / "config.json")
-    weights = modified(folder / "model.safetensors")
-    if weights and step == steps:
+    if busy:
+        status = "at work"
+    elif step == steps and (folder / "model.safetensors").is_file():
         status = "finished"
-    elif lost or (losses is None and step):
-        status = "diverged"
     else:
-        status = "at work" if time.time() - changed < AT_WORK and weights < changed else "stopped"
+        status = "diverged" if lost or (losses is None and step) else "stopped"
     return Standing(
         preset=config["preset"],
         status=status,

@@ -18,14 +18,17 @@ from ..lib.errors import ConfigError
 from ..lib.token_files import is_token_file, open_tokens
 from ..lib.tokenisers import Tokeniser, digest, kind_of, tokeniser
 from ..lib.tokens import TokenStream, split
-from .checkpoint import Checkpoint, Origin, differences, restore
+from .checkpoint import Checkpoint, Origin, copied, differences, restore
 from .config import FREE, RunConfig, demand_window, to_record
+from .init_from import take
+from .kernels import options
 from .machine import demand_memory
+from .metrics import sums
 from .presets import preset
 from .pretrained import Pretrained, load
 from .progress import Progress
 from .provenance import provenance, rules
-from .step import State, first_state, template_of, training_step, validation
+from .step import State, first_params, first_state, template_of, training_step, validation
 
 
 class Job(NamedTuple):
@@ -52,7 +55,7 @@ class Begun(NamedTuple):
 def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Job:
     """Read the corpus, make the weights or take those of a checkpoint, compile the step. Nothing is written; what is wrong raises
     a PullbackError."""
-    given = None
+    given = taken = None
     if begun:
         text = text_of(config, begun.words)
     elif config.init is None:
@@ -73,16 +76,25 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
 
     blocks = 12 * config.model.layers * config.model.width**2  # their matrices; before a template of so many layers is made
     demand_memory(16 * blocks, f"training {config.model.layers:,} layers of width {config.model.width:,}")
-    parameters = nn.param_count(template_of(config))
+    template = template_of(config)
+    parameters = nn.param_count(template)
     least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
     demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
     show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {text.name}; compiling")
-    step, evaluate = training_step(config), validation(config, held_back)
+    told = options(config.reproducible)
+    step, evaluate = training_step(config, told), validation(config, held_back, told)
     if begun:
         state = restore(begun.checkpoint, jax.eval_shape(lambda: first_state(config)))
+    elif config.init_from is not None:
+        taken = take(config, nn.named_parameters(template), origin.tokeniser, show)
+        state = first_state(config, {**first_params(config), **taken.params})
     else:
         state = first_state(config, given and nn.named_parameters(given.model))
     plan = step.plan(state, 0, *stream.at(0))
+    if config.checksum_every:  # the small programs beside it, so that none is compiled while the run is timed
+        sums.lower(state, stream.at(0)).compile()
+    if config.saving:
+        copied.lower(state).compile()
     demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
     sizes = {name: getattr(plan, name) for name in ("arguments", "outputs", "aliased", "temp")}
     record = {
@@ -90,6 +102,8 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
         "corpus": {"name": text.name, "sha256": text.sha256, "training_tokens": len(training), "validation_tokens": len(held_back)},
         "tokeniser_sha256": origin.tokeniser,
         "seed": config.seed,
+        "loss_unit": "nats per token",
+        **({"init_from": taken.record} if taken else {}),
         "step": {"compile_seconds": round(plan.compile_seconds, 3), "peak_bytes": plan.peak, **sizes, "residuals": plan.ledger},
         **provenance(),
     }

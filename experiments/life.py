@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .checkpoint import FOLDER, there
 from .config import RunConfig, from_record
+from .kernels import kernels_of
 from .loop import train
 from .machine import Machine, settle
 from .progress import Silent
@@ -26,15 +27,17 @@ class Killer(Silent):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def live(config: RunConfig, folder: Path, kill: int | None) -> None:
+def live(config: RunConfig, folder: Path, run: Path, kill: int | None) -> None:
+    """run: the one that is repeated in `folder`."""
     if there(folder / FOLDER):
-        resume(folder, Killer(kill))
+        resume(folder, Killer(kill), loose=True)  # what has changed since the run was made is noted by who asked for it
     else:
         shutil.rmtree(folder, ignore_errors=True)  # killed before its first checkpoint: there is nothing to go on from
-        train(config, folder, Killer(kill))
+        with kernels_of(run):
+            train(config, folder, Killer(kill))
 
 
 if __name__ == "__main__":
     task = json.load(sys.stdin)
     settle(Machine())
-    live(from_record(RunConfig, task["config"], "the task"), Path(task["folder"]), task["kill"])
+    live(from_record(RunConfig, task["config"], "the task"), Path(task["folder"]), Path(task["run"]), task["kill"])

@@ -19,6 +19,7 @@ from .checkpoint import Saver
 from .config import RunConfig, check
 from .interrupt import interruptible
 from .job import Job, prepare
+from .kernels import keep
 from .metrics import Log, Metrics, sums
 from .plot import can_plot, plot_loss
 from .progress import Progress, Silent
@@ -78,6 +79,8 @@ class Course(Protocol):
     def evaluate(self) -> Callable[..., float]: ...
     @property
     def state(self) -> State: ...
+    @property
+    def record(self) -> Mapping[str, Any]: ...  # what provenance.json says, a "loss_unit" among it
 
 
 def train(config: RunConfig, out: str | Path | None = None, show: Progress | None = None) -> Result:
@@ -100,8 +103,10 @@ def train(config: RunConfig, out: str | Path | None = None, show: Progress | Non
 def complete(job: Job, log: Log, first: int = 0) -> Result:
     """The steps of a job from `first` on, and what is written at their end."""
     saver = Saver(log.folder, job.origin, job.config.keep)
+    keep(log.folder)  # now, for a run that is killed; and again with the kernels of what came later
     with Prefetch(job.stream, first) as ahead:
         end = carry_out(job._replace(stream=ahead), log, saver=saver, first=first)
+    keep(log.folder)
     sample = "" if end.interrupted or not job.config.sample_tokens else write_sample(log.folder, job, end.params, log.show)
     return Result(log.folder, job.config, job.record, end.steps, log.last, log.val_loss, end.seconds, end.interrupted, sample)
 
@@ -116,8 +121,8 @@ class End(NamedTuple):
     interrupted: bool
 
 
-def carry_out(job: Course, log: Log, unit: str = "nats per token", saver: Saver | None = None, first: int = 0) -> End:
-    """The steps of a job, with its metrics, its picture and its weights in the log's folder. unit: of the loss."""
+def carry_out(job: Course, log: Log, saver: Saver | None = None, first: int = 0) -> End:
+    """The steps of a job, with its metrics, its picture and its weights in the log's folder."""
     config, folder, began = job.config, log.folder, time.perf_counter()
     log.show.start(config.steps, "step")
     try:
@@ -125,7 +130,7 @@ def carry_out(job: Course, log: Log, unit: str = "nats per token", saver: Saver 
     finally:
         log.show.close()
         if log.last and can_plot():
-            plot_loss(folder, f"{config.preset}, seed {config.seed}", unit)
+            plot_loss(folder, f"{config.preset}, seed {config.seed}", job.record["loss_unit"])
         if saver:
             saver.close()
     seconds = time.perf_counter() - began

@@ -1,17 +1,21 @@
 """What a command runs on: the device, the number of threads, and whether memory will do."""
 
 import os
+import platform
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import tyro
 
 from ..lib import arena
 from ..lib.errors import ConfigError, UnknownName, near
 
 DEVICES = ("cpu", "gpu", "tpu")
+VECTORS = ("avx", "amx", "fma", "f16c", "sve", "asimd")  # instructions of a CPU for which XLA makes other programs
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,30 @@ def use_device(name: str | None) -> None:
         there = ", ".join(f"{device.platform}:{i}" for kind in DEVICES for i, device in enumerate(devices_of(kind)))
         raise ConfigError(f"no device {name!r} on this machine; there are: {there}")
     jax.config.update("jax_default_device", devices[index])
+
+
+def device() -> Any:
+    """What everything runs on now."""
+    [device] = jnp.zeros(()).devices()
+    return device
+
+
+class Processor(NamedTuple):
+    """vectors: those of its instructions that XLA makes other programs for."""
+
+    name: str
+    vectors: str
+
+
+def processor() -> Processor:
+    """As far as the system says."""
+    try:
+        lines = (line.partition(":") for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines())
+        said = {name.strip(): value.strip() for name, _, value in lines}
+    except (OSError, UnicodeDecodeError):
+        said = {}
+    words = sorted((said.get("flags") or said.get("Features") or "").split())
+    return Processor(said.get("model name") or platform.machine(), " ".join(word for word in words if word.startswith(VECTORS)))
 
 
 def devices_of(kind: str) -> list:

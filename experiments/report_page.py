@@ -13,7 +13,6 @@ from .report_settings import differences, provenance, settings
 from .report_style import SCRIPT, STYLE
 from .small.config import SMALL
 
-UNITS = {"fruit": "nats", "toy-regression": "squared error", "spirals": "nats"}  # of the loss; of language models, nats per token
 FEW = 50  # numbers that are smoothed to themselves
 
 
@@ -33,8 +32,8 @@ def page(histories: Sequence[History]) -> str:
 
 def opening(run: Run) -> str:
     """What the run is, and its figures."""
-    where = run.history.provenance.get("device")
-    told = [f"preset {run.history.standing.preset}", *([f"on {where}"] if isinstance(where, str) else [])]
+    where = ", ".join(x for name in ("device", "device_kind") if isinstance(x := run.history.provenance.get(name), str))
+    told = [f"preset {run.history.standing.preset}", *([f"on {where}"] if where else [])]
     tiles = "".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd><dd>{text(note)}</dd></div>" for k, v, note in figures(run))
     header = f"<header><h1>{text(run.name)}{pill(run)}</h1><p>{value(' · '.join(told))}</p></header>"
     return f"{header}\n<dl class='facts' id='figures'>{tiles}</dl>"
@@ -70,7 +69,8 @@ def figures(run: Run) -> list[tuple[str, str, str]]:
 
 
 def loss_unit(history: History) -> str:
-    return UNITS.get(history.standing.preset, "nats per token")
+    unit = history.provenance.get("loss_unit")
+    return unit[:60] if isinstance(unit, str) else ""
 
 
 def unit_of_work(history: History) -> str:
@@ -83,8 +83,9 @@ def loss_chart(runs: Sequence[Run]) -> str:
         lines += curve("training", i, run, "loss", alone)
         seen = run.history.metrics.points("val_loss")
         lines.append(Line("validation" if alone else f"{run.name}, validation", i + alone, *seen, "points"))
-    unit = joined(loss_unit(run.history) for run in runs)
-    return chart("Loss", unit if alone else f"{unit}; lines: training, smoothed; dots: validation", lines, wide=True)
+    unit = joined(filter(None, (loss_unit(run.history) for run in runs)))
+    told = unit if alone else "; ".join(filter(None, [unit, "lines: training, smoothed", "dots: validation"]))
+    return chart("Loss", told, lines, wide=True)
 
 
 def curve(name: str, colour: int, run: Run, column: str, alone: bool) -> list[Line]:

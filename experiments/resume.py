@@ -14,11 +14,14 @@ from .checkpoint import newest
 from .commands import tell
 from .config import FREE, check, to_record
 from .job import Begun, prepare
+from .kernels import doubts, kernels_of
 from .loop import Result, complete
 from .machine import Machine, settle
 from .metrics import Log
 from .parsing import parse
 from .progress import Progress, Silent, progress
+from .provenance import changes as since
+from .provenance import last_leg, provenance, record_of, resumed
 from .run import occupied, read_run
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
@@ -47,6 +50,8 @@ class Resume:
     """Steps between checksums of the state, 0 for none."""
     sample_tokens: Count = None
     """Length of the sample that is written at the end."""
+    loose: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Go on though the code, a library or the machine is another, by which the numbers may be others; provenance.json says which."""
     machine: Annotated[Machine, tyro.conf.arg(name="")] = field(default_factory=Machine)
 
 
@@ -54,24 +59,32 @@ def main(argv: Sequence[str]) -> int:
     given = parse(Resume, argv, "resume")
     settle(given.machine)
     changes = {name: value for name in FREE if (value := getattr(given, name)) is not None}
-    return tell(resume(given.run, progress(), **changes), given.machine.json)
+    return tell(resume(given.run, progress(), given.loose, **changes), given.machine.json)
 
 
-def resume(path: str | Path, show: Progress | None = None, **changes: int) -> Result:
+def resume(path: str | Path, show: Progress | None = None, loose: bool = False, **changes: int) -> Result:
     """The rest of a run, under `changes` of the settings in FREE.
 
     ConfigError where there is no whole checkpoint, nothing left to do, or where the data, the tokeniser, the rules or a setting is
-    not what it was, each difference named.
+    not what it was, each difference named; and, unless it is `loose`, where the code, a library or the machine is not.
     """
     show = show or Silent()
     config, words = read_run(path)
     config = check(replace(config, **changes))
     folder = Path(path)
-    with occupied(folder), precision(config.precision):
+    with occupied(folder), precision(config.precision), kernels_of(folder):
         checkpoint = newest(folder, show.note)
         if checkpoint.step >= config.steps:
             raise ConfigError(f"{folder} has done {checkpoint.step:,} of its {config.steps:,} steps; ask for more with --steps")
+        record, now = record_of(folder), provenance()
+        found = since(last_leg(record), now).deciding + (doubts(folder, reproducible=True) if config.reproducible else [])
+        if found and not loose:
+            raise ConfigError(f"{folder}: {'; '.join(found)}; the rest of the run may differ: --loose goes on anyway")
         job = prepare(config, show, Begun(checkpoint, words))
+        if found:
+            write_json(folder / "provenance.json", resumed(record, checkpoint.step, found, now))
+            for text in found:
+                show.note(f"WARNING: {text}; the rest of the run may differ")
         write_json(folder / "config.json", to_record(job.config))
         log = Log(folder, job.config.tokens_per_step, show)
         log.resume(checkpoint.step)

@@ -11,6 +11,7 @@ Every file but metrics.jsonl is there whole or not at all.
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ except ImportError:  # Windows
     fcntl = None
 
 RUNS = Path("runs")
+PATIENCE = 0.2  # seconds that a run waits for its folder: who looks whether one is at work has the lock for an instant
 
 
 def demand_free(folder: str | Path) -> Path:
@@ -110,15 +112,40 @@ def occupied(folder: Path) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"another process is at work on {folder}; wait for its end, or stop it") from None
-        except OSError:  # a file system without locks
-            pass
+        end = time.monotonic() + PATIENCE
+        while not lock(handle, fcntl.LOCK_EX):
+            if time.monotonic() > end:
+                raise ConfigError(f"another process is at work on {folder}; wait for its end, or stop it")
+            time.sleep(PATIENCE / 20)
         yield
     finally:
         os.close(handle)
+
+
+def at_work(folder: Path) -> bool:
+    """Does a process write this run now? Nobody knows where there are no locks: False."""
+    if fcntl is None:
+        return False
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not lock(handle, fcntl.LOCK_SH)  # several may look at once
+    finally:
+        os.close(handle)
+
+
+def lock(handle: int, kind: int) -> bool:
+    """Take it until the handle is closed; False where another process has it. A file system without locks refuses nobody."""
+    assert fcntl
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def begin(folder: Path, config: RunConfig | SmallConfig, tokeniser: Tokeniser | None, record: dict[str, Any]) -> None:

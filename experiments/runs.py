@@ -22,8 +22,8 @@ HEADS = ("run", "preset", "status", "step", "best validation", "last change")
 class Runs:
     """List the runs of a folder.
 
-    A run is finished with its weights written after the last step; diverged when its last loss is no number; at work when it has
-    written within five minutes; stopped when it has not, or was interrupted; damaged when a file of it cannot be read.
+    A run is at work while its process has the lock of its folder; finished with its weights written after the last step; diverged
+    when its last loss is no number; damaged when a file of it cannot be read; else stopped: it was interrupted or killed.
     """
 
     folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")] = str(RUNS)

@@ -1,7 +1,8 @@
 """One update of the weights, and one look at validation text, each as one compiled program."""
 
 import fnmatch
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -44,11 +45,15 @@ def template_of(config: RunConfig) -> GPT2:
     return jax.eval_shape(lambda key: GPT2.init(key, config.model), jax.random.key(0))
 
 
+def first_params(config: RunConfig) -> Params:
+    """Weights from the run's seed. Not compiled as one: layers share small programs."""
+    return nn.named_parameters(GPT2.init(jax.random.key(config.seed), config.model))
+
+
 def first_state(config: RunConfig, params: Params | None = None) -> State:
-    """Weights from the run's seed, unless they are given, and an optimiser that has seen nothing. Not compiled as one: layers
-    share small programs."""
+    """These weights, or those of the run's seed, and an optimiser that has seen nothing."""
     if params is None:
-        params = nn.named_parameters(GPT2.init(jax.random.key(config.seed), config.model))
+        params = first_params(config)
     scale = config.loss_scale.init() if config.precision == "float16" else None
     return State(params, optimiser_of(config, jnp.float32(0)).init(trained(config, params)), scale)
 
@@ -85,12 +90,12 @@ def optimiser_of(config: RunConfig, learning_rate) -> nn.Optimiser:
     return nn.chain(nn.clip_by_global_norm(o.clip), adamw) if o.clip else adamw
 
 
-def training_step(config: RunConfig) -> Compiled:
+def training_step(config: RunConfig, options: Mapping[str, Any] = MappingProxyType({})) -> Compiled:
     """`step(state, number, inputs, targets, weights=None) -> (state, measured)`; the state that it is given is used up.
 
     number: of the step, from 0; with the run's seed it decides what dropout drops. inputs, targets: int32 (B, T); weights of 0
     leave targets out. A step in float16 whose gradients are not all finite changes only the loss scale: to the optimiser and to
-    the schedule it was none.
+    the schedule it was none. options: of XLA.
     """
     template, schedule = template_of(config), schedule_of(config)
 
@@ -120,16 +125,16 @@ def training_step(config: RunConfig) -> Compiled:
             scale=state.scale.scale
         )
 
-    return compile(step, donate=0)
+    return compile(step, donate=0, options=options)
 
 
-def validation(config: RunConfig, tokens: Int[np.ndarray, " N"]) -> Callable[..., float]:
+def validation(config: RunConfig, tokens: Int[np.ndarray, " N"], options: Mapping[str, Any] = MappingProxyType({})) -> Callable[..., float]:
     """`evaluate(params, batches=None)`: mean loss over the split, consecutive windows of one context, each target once.
 
     batches: look at no more than about so many batches, spread evenly; `None` is all of them.
     """
     template = template_of(config)
-    batch_loss = compile(lambda params, *batch: nn.with_parameters(template, params).loss(*batch))
+    batch_loss = compile(lambda params, *batch: nn.with_parameters(template, params).loss(*batch), options=options)
     count = -(-(len(tokens) - 1) // config.tokens_per_step)
 
     def evaluate(params: Params, batches: int | None = None) -> float:

@@ -14,15 +14,16 @@ from typing import Annotated, Any, NamedTuple
 import tyro
 
 from ..lib.errors import ConfigError
-from .checkpoint import FOLDER, differences, newest, there
+from .checkpoint import FOLDER, newest, there
 from .columns import rows_of
 from .config import RunConfig, check, to_record
+from .kernels import FILE, doubts, kernels_of
 from .loop import train
 from .machine import Machine, settle
 from .output import say
 from .parsing import parse
 from .progress import Progress, Silent, progress
-from .provenance import provenance
+from .provenance import changes, legs, provenance, record_of
 from .resume import resume
 from .run import read_run
 
@@ -96,28 +97,34 @@ def verify(
     if kills and not first < kills[-1] < last:
         raise ConfigError(f"interrupt is {kills[-1]}; the repetition goes from step {first:,} to {last:,}")
     again = check(replace(config, steps=last, sample_tokens=0, checkpoint_every=0))
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, kernels_of(folder):
         copy = Path(place) / "run"
         if start:
             copied(folder, copy, start)
         if kills:
-            lives(again, copy, kills, show)
+            lives(again, copy, folder, kills, show)
         elif start:
-            resume(copy, show, steps=last, sample_tokens=0, checkpoint_every=0)
+            resume(copy, show, loose=True, steps=last, sample_tokens=0, checkpoint_every=0)
         else:
             train(again, copy, show)
         came = {row["step"]: row for row in rows_of(copy / "metrics.jsonl")}
-    return compared(wanted, came, notes(folder))
+        noted = notes(folder, copy, config.reproducible)
+    return compared(wanted, came, noted)
 
 
-def notes(folder: Path) -> list[str]:
-    """What is not as it was when the run was made."""
-    try:
-        then = json.loads((folder / "provenance.json").read_text())
-    except (OSError, ValueError):
-        return ["the provenance of the run cannot be read"]
-    now = {name: value for name, value in provenance().items() if name not in ("git", "arena")}
-    return [f"note: {text}" for text in differences(now, {name: then.get(name) for name in now}, words=("is now", "was"))]
+def notes(run: Path, copy: Path, reproducible: bool) -> list[str]:
+    """What is not as it was when the run was made, and its repetition begun."""
+    record = record_of(run)
+    found = [text for part in changes(record, provenance()) for text in part] + doubts(run, reproducible)
+    then, now = (sums if isinstance(sums := source_of(each).get("sha256"), dict) else {} for each in (record, record_of(copy)))
+    found += [f"what the run began from has changed: {name} is another file now" for name in now if now[name] != then.get(name)]
+    found += [f"from step {leg.get('step')} on: {text}" for leg in legs(record) for text in leg["differences"]]
+    return [f"note: {text}" for text in found]
+
+
+def source_of(record: dict[str, Any]) -> dict[str, Any]:
+    source = record.get("init_from")
+    return source if isinstance(source, dict) else {}
 
 
 def compared(wanted: dict[int, dict], came: dict[int, dict], notes: list[str]) -> Verdict:
@@ -149,15 +156,16 @@ def copied(run: Path, copy: Path, step: int) -> None:
     if step not in steps:
         raise ConfigError(f"{run} has no checkpoint of step {step}; there are {', '.join(map(str, steps)) or 'none'}")
     shutil.copytree(steps[step], copy / FOLDER / steps[step].name)
-    for name in ("config.json", "tokeniser.json", "provenance.json", "metrics.jsonl"):
-        shutil.copy(run / name, copy / name)
+    for name in ("config.json", "tokeniser.json", "provenance.json", "metrics.jsonl", FILE):
+        if (run / name).exists():
+            shutil.copy(run / name, copy / name)
 
 
-def lives(config: RunConfig, folder: Path, kills: Sequence[int], show: Progress) -> None:
+def lives(config: RunConfig, folder: Path, run: Path, kills: Sequence[int], show: Progress) -> None:
     """The run in one process after the other: each but the last is killed after its step, while checkpoints are written."""
     config = replace(config, checkpoint_every=1, log_every=1)
     for life, kill in enumerate([*kills, None]):
-        task = json.dumps({"config": to_record(config), "folder": str(folder), "kill": kill})
+        task = json.dumps({"config": to_record(config), "folder": str(folder), "run": str(run), "kill": kill})
         ended = subprocess.run([sys.executable, "-m", f"{__package__}.life"], input=task, text=True, capture_output=True)
         if ended.returncode != (0 if kill is None else -signal.SIGKILL):
             said = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]

@@ -42,7 +42,6 @@ class Job(NamedTuple):
     evaluate: Callable[..., float]
     state: State
     record: dict[str, Any]
-    unit: str  # of the loss
     report: Callable[[Params, Path], Report]
 
 
@@ -59,7 +58,7 @@ def supervised(
 ) -> Job:
     """The job of fitting `model(x)` to y by compiled steps.
 
-    loss: of (model(x), y), a scalar. data: for the record.
+    loss: of (model(x), y), a scalar, in this unit. data: for the record.
     """
 
     def update(state: State, number, x, y):
@@ -75,12 +74,13 @@ def supervised(
     plan = step.plan(state, 0, *stream.at(0))
     record = {
         "parameters": nn.param_count(model),
+        "loss_unit": unit,
         "data": {"training": len(training[0]), "validation": len(held_back[0]), **data},
         "step": {"compile_seconds": round(plan.compile_seconds, 3), "peak_bytes": plan.peak},
         "device": str(next(iter(params.values())).device),
     }
     evaluate = lambda params, batches: float(look(params, *held_back))
-    return Job(config, stream, step, evaluate, state, record, unit, report)
+    return Job(config, stream, step, evaluate, state, record, report)
 
 
 def chances(model: MLP) -> Callable[[Params, Any], np.ndarray]:

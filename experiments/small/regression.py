@@ -104,13 +104,14 @@ def prepare(config: RegressionConfig) -> Job:
 
     record = {
         "parameters": len(params),
+        "loss_unit": "squared error",
         "data": {"training": len(training), "validation": len(between), "from": -WIDEST, "to": WIDEST},
         "step": {"compile_seconds": None, "peak_bytes": None},  # op by op: there is no program
         "device": str(params["out.bias"].device),
     }
     stream = Examples(training, curve(training), config.batch, config.seed)
     step = partial(descend, config)
-    return Job(config, stream, step, evaluate, State(params, ()), record, "squared error", report)
+    return Job(config, stream, step, evaluate, State(params, ()), record, report)
 
 
 def plain(params: Params) -> dict[str, np.float32]:

@@ -16,7 +16,7 @@ from ..loop import Result, carry_out
 from ..metrics import Log
 from ..progress import Progress, Silent
 from ..provenance import provenance
-from ..run import RUNS, begin, demand_free, demand_writable, make_folder
+from ..run import RUNS, begin, demand_free, demand_writable, make_folder, occupied
 from . import fruit, regression, spirals
 from .config import SmallConfig, check
 from .job import Job, Report
@@ -41,10 +41,11 @@ def train(config: SmallConfig, out: str | Path | None = None, show: Progress | N
         show.note(f"{config.preset}: {job.record['parameters']:,} parameters, {job.record['data']['training']:,} examples")
         record = job.record | provenance()
         folder = make_folder(out, config.preset)
-        begin(folder, config, None, record)
-        log = Log(folder, config.batch, show, "examples", "rate")
-        end = carry_out(job, log, job.unit)
-        report = job.report(end.params, folder) if end.whole else Report("", {})
-        if report.text:
-            write_text(folder / "report.txt", report.text + "\n")
+        with occupied(folder):
+            begin(folder, config, None, record)
+            log = Log(folder, config.batch, show, "examples", "rate")
+            end = carry_out(job, log)
+            report = job.report(end.params, folder) if end.whole else Report("", {})
+            if report.text:
+                write_text(folder / "report.txt", report.text + "\n")
     return Result(folder, config, record, end.steps, log.last, log.val_loss, end.seconds, end.interrupted, report.text, report.measures)

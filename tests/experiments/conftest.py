@@ -83,7 +83,7 @@ def leave(tmp_path) -> Callable[..., Path]:
         folder = tmp_path / name
         folder.mkdir(parents=True)
         (folder / "config.json").write_text(json.dumps(to_record(replace(preset("quick"), steps=steps)) | (config or {})))
-        record = {"parameters": 1_234, "device": "cpu:0", "step": PLAN | {"residuals": LEDGER}}
+        record = {"parameters": 1_234, "device": "cpu:0", "loss_unit": "nats per token", "step": PLAN | {"residuals": LEDGER}}
         (folder / "provenance.json").write_text(json.dumps(record | (provenance or {})))
         with open(folder / "metrics.jsonl", "w") as file:
             for step in range(1, (steps if done is None else done) + 1):

@@ -1,19 +1,14 @@
 import json
 import os
-import time
+import subprocess
+import sys
 
 import pytest
 
+from pullback.experiments import run
 from pullback.experiments.history import flat, read_history
+from pullback.experiments.run import fcntl, occupied
 from pullback.lib.errors import ConfigError
-
-
-def age(path, seconds):
-    """As if the file, or every file of the folder, had been written so long ago."""
-    then = time.time() - seconds
-    for file in path.iterdir() if path.is_dir() else [path]:
-        os.utime(file, (then, then))
-    return path
 
 
 def status(folder):
@@ -31,20 +26,49 @@ def test_the_best_need_not_be_the_last(leave):
     assert (at.best_val_loss, at.best_step) == (5.0, 100) and at.val_loss == 7.25
 
 
-def test_at_work_until_it_is_silent(leave):
+@pytest.mark.skipif(fcntl is None, reason="this system has no locks: a run at work is called stopped")
+def test_at_work_while_its_process_lives(leave):
     folder = leave("run", done=40)
-    assert status(folder) == "at work"
-    assert status(age(folder, 200)) == "at work"
-    assert status(age(folder, 400)) == "stopped"
+    hold = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", hold, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"\n"
+        assert status(folder) == status(folder) == "at work"
+        process.kill()
+    assert status(folder) == "stopped"
+
+
+@pytest.mark.skipif(fcntl is None, reason="this system has no locks: a run at work is called stopped")
+def test_at_work_until_the_last_file_is_written(leave):
+    folder = leave("run")
+    with occupied(folder):
+        assert status(folder) == "at work"
+    assert status(folder) == "finished"
+
+
+def test_a_look_keeps_no_run_from_its_folder(leave, monkeypatch):
+    """It has the lock for an instant, in which the run asks for it; and a run that stays does not give way."""
+    folder, asked = leave("run", done=40), []
+    look = os.open(folder, os.O_RDONLY)
+    assert fcntl and run.lock(look, fcntl.LOCK_SH)
+    monkeypatch.setattr(run.time, "sleep", lambda seconds: asked.append(seconds) or os.close(look))
+    with occupied(folder):
+        assert len(asked) == 1
+        monkeypatch.undo()
+        with pytest.raises(ConfigError, match="another process is at work on"), occupied(folder):
+            raise AssertionError("not reached")
+
+
+def test_without_locks_nothing_is_at_work(leave, monkeypatch):
+    folder = leave("run", done=40)
+    monkeypatch.setattr(run, "fcntl", None)
+    with occupied(folder):
+        assert status(folder) == "stopped"
 
 
 def test_weights_before_the_last_step_are_of_a_run_that_was_interrupted(leave):
-    folder = age(leave("run", done=40), 10)
+    folder = leave("run", done=40)
     (folder / "model.safetensors").write_bytes(b"weights")
     assert status(folder) == "stopped"
-    os.utime(folder / "metrics.jsonl")  # and it goes on
-    age(folder / "model.safetensors", 60)
-    assert status(folder) == "at work"
 
 
 def test_diverged(leave):
@@ -61,7 +85,7 @@ def test_a_run_that_has_only_begun(leave):
     (folder / "metrics.jsonl").unlink()
     (folder / "provenance.json").unlink()
     history = read_history(folder)
-    assert history.standing.status == "at work" and history.standing.step == 0 and history.provenance == {} and history.sample == ""
+    assert history.standing.status == "stopped" and history.standing.step == 0 and history.provenance == {} and history.sample == ""
 
 
 def test_the_newest_checkpoint(leave):

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from pullback import nn
-from pullback.experiments import loop
+from pullback.experiments import checkpoint, loop
+from pullback.experiments import job as jobs
+from pullback.experiments.checkpoint import Saver
 from pullback.experiments.interrupt import interruptible
 from pullback.experiments.loop import run, train
 from pullback.experiments.metrics import Diverged, Log
@@ -73,7 +75,7 @@ def test_result_and_record(finished):
     assert names(finished.folder) == WRITTEN | {"samples.txt"}
     record = json.loads((finished.folder / "provenance.json").read_text())
     assert record == finished.record
-    assert record["parameters"] == nn.param_count(template_of(finished.config))
+    assert record["parameters"] == nn.param_count(template_of(finished.config)) and record["loss_unit"] == "nats per token"
     assert len(finished.sample) == 21 and (finished.folder / "samples.txt").read_text() == finished.sample + "\n"
 
 
@@ -120,6 +122,30 @@ def test_same_seed_same_numbers_one_trace(job, finished, tmp_path):
     assert rows == first
     for name, x in nn.named_parameters(load_run(finished.folder).model).items():
         np.testing.assert_array_equal(state.params[name], x)
+
+
+def test_nothing_is_compiled_once_the_steps_have_begun(tiny, job, tmp_path, monkeypatch):
+    """But what looks at the validation split."""
+    for program in (loop.sums, checkpoint.copied):
+        program.clear_cache()  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setattr(jobs, "training_step", lambda *args: job().step)
+    ready = jobs.prepare(replace(tiny, steps=12, checksum_every=4, checkpoint_every=3), Silent())
+    compiled = []
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if "backend_compile" in event:
+            compiled.append(kwargs)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        saver = Saver(tmp_path, ready.origin, 2)
+        run(ready._replace(evaluate=lambda params, batches: 1.0), Log(tmp_path, 1, Silent()), saver)
+        saver.close()
+        assert compiled == [] and "checksum" in lines(tmp_path)[-1] and len(list((tmp_path / "checkpoints").iterdir())) > 1
+        jax.jit(lambda x: x + len(compiled))(1.0)
+        assert len(compiled) == 1  # the listener hears
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def test_another_seed_is_another_run(job):

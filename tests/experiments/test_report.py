@@ -6,15 +6,11 @@ import time
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from pullback.experiments.cli import main
-from pullback.experiments.report_page import UNITS
-from pullback.experiments.small import job
 from pullback.experiments.small.config import SMALL
-from pullback.experiments.small.train import PREPARE
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 VOID = {"meta", "br", "link", "img", "input"}
@@ -134,7 +130,7 @@ def test_sixteen_runs(leave):
 def test_json(leave, capsys):
     report(leave("a"), leave("b", done=10), "--json", "--out", "x.html")
     answer = json.loads(capsys.readouterr().out)
-    assert answer["report"] == "x.html" and [(run["status"], run["step"]) for run in answer["runs"]] == [("finished", 100), ("at work", 10)]
+    assert answer["report"] == "x.html" and [(run["status"], run["step"]) for run in answer["runs"]] == [("finished", 100), ("stopped", 10)]
 
 
 def test_hostile_text_is_text(leave):
@@ -142,7 +138,13 @@ def test_hostile_text_is_text(leave):
     folder = leave(
         name,
         config={"preset": "<script>alert(2)", "data": HOSTILE, "<i>k": HOSTILE},
-        provenance={"device": HOSTILE, "step": {"residuals": {HOSTILE: 10}, "arguments": "many"}, "parameters": 10**400, HOSTILE: HOSTILE},
+        provenance={
+            "device": HOSTILE,
+            "loss_unit": HOSTILE,
+            "step": {"residuals": {HOSTILE: 10}, "arguments": "many"},
+            "parameters": 10**400,
+            HOSTILE: HOSTILE,
+        },
     )
     (folder / "samples.txt").write_text(HOSTILE)
     with open(folder / "metrics.jsonl", "a") as file:
@@ -161,24 +163,19 @@ def test_small_presets(name, leave):
     folder = leave("run")
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "samples.txt").rename(folder / "report.txt")
-    (folder / "provenance.json").write_text('{"step": {"compile_seconds": null, "peak_bytes": null}}')
+    (folder / "provenance.json").write_text('{"loss_unit": "squared miles", "step": {"compile_seconds": null, "peak_bytes": null}}')
     report(folder)
     page = Page(folder / "report.html")
     parts(page)
-    for said in (UNITS[name], "examples per second", f"All as in the preset {name}", "Once upon", "no memory plan", "no residual ledger"):
+    for said in (
+        "squared miles",
+        "examples per second",
+        f"All as in the preset {name}",
+        "Once upon",
+        "no memory plan",
+        "no residual ledger",
+    ):
         assert said in page.told, said
-
-
-def test_units_of_the_loss_are_those_of_the_jobs(monkeypatch):
-    class Uncompiled:
-        def __init__(self, f, donate=()):
-            pass
-
-        def plan(self, *args):
-            return SimpleNamespace(compile_seconds=0.0, peak=0)
-
-    monkeypatch.setattr(job, "compile", Uncompiled)
-    assert {name: prepare(SMALL[name]).unit for name, prepare in PREPARE.items()} == UNITS
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])
@@ -188,7 +185,7 @@ def test_a_run_that_has_hardly_begun(done, leave):
     report(folder)
     page = Page(folder / "report.html")
     parts(page)
-    assert "at work" in page.told and ("no numbers yet" in page.told) == (done == 0) and not re.search(r"\bnan\b", page.source)
+    assert "stopped" in page.told and ("no numbers yet" in page.told) == (done == 0) and not re.search(r"\bnan\b", page.source)
 
 
 def test_a_hundred_thousand_lines(leave):

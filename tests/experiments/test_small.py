@@ -69,6 +69,7 @@ def test_folder(name, runs):
     weights = safetensors.numpy.load_file(result.folder / "model.safetensors")
     assert record["parameters"] == sum(x.size for x in weights.values()) and all(x.dtype == np.float32 for x in weights.values())
     assert record["data"]["training"] > record["data"]["validation"] > 0 and record["versions"]["pullback"]
+    assert record["loss_unit"] == ("squared error" if name == "toy-regression" else "nats")
     assert (result.folder / "report.txt").read_text() == result.sample + "\n"
 
 
