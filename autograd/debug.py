@@ -1,11 +1,11 @@
-"""`pb.debug_nans()`: name the op, the direction, the scope and the source line that made the first NaN."""
+"""Watching ops one by one, and `pb.debug_nans()`: name the op, the direction, the scope and the source line that made the first NaN."""
 
 import contextlib
 import functools
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,16 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MACHINERY = tuple(os.path.join(PACKAGE, floor) + os.sep for floor in ("lib", "ops", "autograd", "nn"))
 OTHERS = (os.path.dirname(jax.__file__) + os.sep, contextlib.__file__, functools.__file__)
 
+
+class Watcher(NamedTuple):
+    """What is called after each op on plain arrays, each op that was recorded and each pullback, all of which may be traced."""
+
+    called: Callable[[Any, tuple, Any], object]  # op, operands, result
+    recorded: Callable[[Any, Sequence, Any], object]  # node, operands, result
+    pulled: Callable[[Any, Sequence, Sequence], object]  # node, cotangents of its outputs, cotangents of its operands
+
+
+watcher: Watcher | None = None
 watching = False  # debug_nans is on: ops and pullbacks that run eagerly are checked; compiled steps too, and they donate nothing
 
 
@@ -83,6 +93,21 @@ def pulled(node: Any, y_bars: Sequence, x_bars: Sequence) -> None:
         raise NanError(f"backward of {node.label!r} {did}; its forward was called at {node.line or 'a line that was not watched'}")
 
 
+NANS = Watcher(called, recorded, pulled)
+
+
+@contextlib.contextmanager
+def watched(by: Watcher | None) -> Iterator[None]:
+    """Show what runs inside the block to one watcher, or to none."""
+    global watcher
+    before = watcher
+    try:
+        watcher, op_module.inspect_call = by, by and by.called
+        yield
+    finally:
+        watcher, op_module.inspect_call = before, before and before.called
+
+
 @contextlib.contextmanager
 def debug_nans(on: bool = True) -> Iterator[None]:
     """Check results for NaN inside the block.
@@ -93,8 +118,9 @@ def debug_nans(on: bool = True) -> Iterator[None]:
     """
     global watching
     before = watching
-    try:
-        watching, op_module.inspect_call = on, called if on else None
-        yield
-    finally:
-        watching, op_module.inspect_call = before, called if before else None
+    with watched(NANS if on else None):
+        try:
+            watching = on
+            yield
+        finally:
+            watching = before

@@ -245,8 +245,8 @@ def record(op: Op, operands: tuple, statics: dict):
         result = tuple([Tensor(v, node, i, level) if is_float(v) else v for i, v in enumerate(y)])
     else:
         result = Tensor(y, node, 0, level)
-    if debug.watching:
-        debug.recorded(node, values, result)
+    if debug.watcher is not None:
+        debug.watcher.recorded(node, values, result)
     return result
 
 

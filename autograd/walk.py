@@ -62,7 +62,11 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, f
         if slots is None:
             slots = bars[node] = [None] * len(node.avals)
             heapq.heappush(heap, (-node.order, node))
-        slots[index] = bar if slots[index] is None else add(slots[index], bar)
+        if slots[index] is None:
+            slots[index] = bar
+        else:
+            with backward_scope(node.scope):
+                slots[index] = add(slots[index], bar)
 
     for output, seed in zip(outputs, seeds):
         if seed is not None:
@@ -82,8 +86,8 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, f
         if collect is not None:
             collect(node, y_bars)
         x_bars = pull(node, y_bars, fresh)
-        if debug.watching:
-            debug.pulled(node, y_bars, x_bars)
+        if debug.watcher is not None:
+            debug.watcher.pulled(node, y_bars, x_bars)
         for parent, x_bar in zip(node.parents, x_bars):
             if x_bar is not None:  # none for an operand without a parent
                 give(parent[0], parent[1], x_bar)

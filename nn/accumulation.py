@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..autograd import scope
 from ..lib.errors import ConfigError
 from ..lib.precision import accumulator
 
@@ -36,10 +37,16 @@ def accumulate(f: Callable[..., tuple[Any, Any]], parts: int, *batch) -> Any:
     def weighted(index, part):
         means, weight = f(index * size, *part)
         wide = lambda x: jnp.asarray(x, accumulator(jnp.result_type(x)))
-        return jax.tree.map(lambda m: wide(m) * wide(weight).astype(wide(m).dtype), means), wide(weight)
+        with scope("accumulate"):
+            return jax.tree.map(lambda m: wide(m) * wide(weight).astype(wide(m).dtype), means), wide(weight)
 
-    add = lambda so_far, part: (jax.tree.map(jnp.add, so_far, weighted(*part)), None)
+    def add(so_far, part):
+        terms = weighted(*part)
+        with scope("accumulate"):
+            return jax.tree.map(jnp.add, so_far, terms), None
+
     like, weight = jax.eval_shape(weighted, 0, jax.tree.map(lambda x: x[0], divided))
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (like, weight))
     (total, whole), _ = jax.lax.scan(add, nothing, (jnp.arange(parts), divided))
-    return jax.tree.map(lambda x: x / jnp.where(whole == 0, 1, whole).astype(x.dtype), total)
+    with scope("accumulate"):
+        return jax.tree.map(lambda x: x / jnp.where(whole == 0, 1, whole).astype(x.dtype), total)

@@ -24,7 +24,7 @@ REGISTRY: dict[str, "Op"] = {}
 FACES: dict[str, Face] = {}
 OVERRIDES: dict[type, Callable] = {}  # operand type -> what takes a call over that has one: apply(op, operands, statics)
 
-inspect_call: Callable | None = None  # called with an op, its plain operands and its value, under debug_nans
+inspect_call: Callable | None = None  # called with an op, its plain operands and its value, while somebody watches
 
 
 class Op:
