@@ -24,7 +24,7 @@ OTHERS = (os.path.dirname(jax.__file__) + os.sep, contextlib.__file__, functools
 class Watcher(NamedTuple):
     """What is called after each op on plain arrays, each op that was recorded and each pullback, all of which may be traced."""
 
-    called: Callable[[Any, tuple, Any], object]  # op, operands, result
+    called: Callable[[Any, tuple, dict, Any], object]  # op, operands, statics, result
     recorded: Callable[[Any, Sequence, Any], object]  # node, operands, result
     pulled: Callable[[Any, Sequence, Sequence], object]  # node, cotangents of its outputs, cotangents of its operands
 
@@ -71,7 +71,7 @@ def forward(label: str, operands: Sequence, result) -> None:
         raise NanError(f"forward of {label!r} made a NaN; called at {source_line()}")
 
 
-def called(op: Any, operands: tuple, result) -> None:
+def called(op: Any, operands: tuple, statics: dict, result) -> None:
     """After an op on plain arrays."""
     scope = SCOPE.get()
     forward(f"{scope}/{op.name}" if scope else op.name, operands, result)

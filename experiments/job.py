@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from .. import nn
-from ..autograd import Compiled
+from ..autograd import Compiled, MemoryPlan
 from ..lib.corpora import read_corpus
 from ..lib.epochs import Epochs
 from ..lib.errors import ConfigError
@@ -71,19 +71,14 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
     training, held_back = split(text.tokens, context=config.window)
     stream = batches(config, training, text.ends)
 
-    blocks = 12 * config.model.layers * config.model.width**2  # their matrices; before a template of so many layers is made
-    demand_memory(16 * blocks, f"training {config.model.layers:,} layers of width {config.model.width:,}")
-    parameters = nn.param_count(template_of(config))
-    least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
-    demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
+    parameters = demand_room(config)
     show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {text.name}; compiling")
     step, evaluate = training_step(config), validation(config, held_back)
     if begun:
         state = restore(begun.checkpoint, jax.eval_shape(lambda: first_state(config)))
     else:
         state = first_state(config, given and nn.named_parameters(given.model))
-    plan = step.plan(state, 0, *stream.at(0))
-    demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
+    plan = planned(config, step, state, stream.at(0))
     sizes = {name: getattr(plan, name) for name in ("arguments", "outputs", "aliased", "temp")}
     record = {
         "parameters": parameters,
@@ -94,6 +89,23 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
         **provenance(),
     }
     return Job(config, text.words, stream, step, evaluate, state, training[:1], record, origin)
+
+
+def demand_room(config: RunConfig) -> int:
+    """The number of parameters; ConfigError where their training, which has not begun, does not fit into the machine's memory."""
+    blocks = 12 * config.model.layers * config.model.width**2  # their matrices; before a template of so many layers is made
+    demand_memory(16 * blocks, f"training {config.model.layers:,} layers of width {config.model.width:,}")
+    parameters = nn.param_count(template_of(config))
+    least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
+    demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
+    return parameters
+
+
+def planned(config: RunConfig, step: Compiled, state: State, batch: tuple) -> MemoryPlan:
+    """What the step takes, which is compiled then; ConfigError where that is more than the machine has."""
+    plan = step.plan(state, 0, *batch)
+    demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
+    return plan
 
 
 class Text(NamedTuple):

@@ -46,7 +46,8 @@ def accumulate(f: Callable[..., tuple[Any, Any]], parts: int, *batch) -> Any:
             return jax.tree.map(jnp.add, so_far, terms), None
 
     like, weight = jax.eval_shape(weighted, 0, jax.tree.map(lambda x: x[0], divided))
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (like, weight))
+    with scope("accumulate"):
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (like, weight))
     (total, whole), _ = jax.lax.scan(add, nothing, (jnp.arange(parts), divided))
     with scope("accumulate"):
         return jax.tree.map(lambda x: x / jnp.where(whole == 0, 1, whole).astype(x.dtype), total)
