@@ -21,6 +21,7 @@ from .autograd import collecting as collecting
 from .autograd import compile as compile
 from .autograd import debug_nans as debug_nans
 from .autograd import draw as draw
+from .autograd import first_difference as first_difference
 from .autograd import grad as grad
 from .autograd import hessian as hessian
 from .autograd import hvp as hvp

@@ -11,6 +11,7 @@ from .debug import NanError as NanError
 from .debug import debug_nans as debug_nans
 from .explore import draw as draw
 from .explore import tensor as tensor
+from .first_difference import first_difference as first_difference
 from .graph import Tensor as Tensor
 from .random import key as key
 from .random import keys as keys

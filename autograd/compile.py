@@ -124,13 +124,13 @@ class Compiled:
                 matched |= notes.matched  # this call is part of a trace that will report
             else:
                 matched.update(pattern for pattern, _ in RULES.value)  # the program's own trace has reported
-        if debug.watching and debug.bad(out):
+        if debug.watching() and debug.bad(out):
             self.blame(args, kwargs)
         return out
 
     def run(self, args: tuple, kwargs: dict) -> tuple[Any, Notes]:
         """Alone, or as part of the program that is being traced around this call, whose options are its own."""
-        if debug.watching:
+        if debug.watching():
             return self.keeping(*args, **kwargs)
         if any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs))):
             return self.inner(*args, **kwargs)

@@ -1,11 +1,8 @@
-"""Watching ops one by one, and `pb.debug_nans()`: name the op, the direction, the scope and the source line that made the first NaN."""
+"""`pb.debug_nans()`: name the op, the direction, the scope and the source line that made the first NaN."""
 
 import contextlib
-import functools
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,24 +10,8 @@ import numpy as np
 from jax.core import Tracer
 
 from ..lib.errors import PullbackError
-from ..ops import op as op_module
-from .scope import SCOPE
-
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-MACHINERY = tuple(os.path.join(PACKAGE, floor) + os.sep for floor in ("lib", "ops", "autograd", "nn"))
-OTHERS = (os.path.dirname(jax.__file__) + os.sep, contextlib.__file__, functools.__file__)
-
-
-class Watcher(NamedTuple):
-    """What is called after each op on plain arrays, each op that was recorded and each pullback, all of which may be traced."""
-
-    called: Callable[[Any, tuple, dict, Any], object]  # op, operands, statics, result
-    recorded: Callable[[Any, Sequence, Any], object]  # node, operands, result
-    pulled: Callable[[Any, Sequence, Sequence], object]  # node, cotangents of its outputs, cotangents of its operands
-
-
-watcher: Watcher | None = None
-watching = False  # debug_nans is on: ops and pullbacks that run eagerly are checked; compiled steps too, and they donate nothing
+from . import inspection
+from .inspection import Inspector, inspecting, source_line
 
 
 class NanError(PullbackError):
@@ -49,63 +30,36 @@ def bad(tree) -> bool:
     return any(jnp.issubdtype(jnp.result_type(x), jnp.floating) and bool(jnp.isnan(x).any()) for x in values)
 
 
-def source_line() -> str:
-    """The innermost frame that belongs neither to the machinery nor to JAX: a line of a model or of the user's own code."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(MACHINERY + OTHERS):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "an unknown line"
-
-
 def which(values) -> str:
     """The operands among these that hold a NaN."""
     return " and ".join(f"operand {i}" for i, x in enumerate(values) if bad(x))
 
 
-def forward(label: str, operands: Sequence, result) -> None:
-    if bad(result):
-        if bad(operands):
-            raise NanError(f"forward of {label!r} was given a NaN as {which(operands)}; called at {source_line()}")
-        raise NanError(f"forward of {label!r} made a NaN; called at {source_line()}")
+class Nans(Inspector):
+    """Ops and pullbacks that run eagerly are checked; compiled steps too, and they donate nothing."""
+
+    def called(self, label: str, operands: Sequence, statics: dict[str, Any], result: Any) -> None:
+        if bad(result):
+            if bad(operands):
+                raise NanError(f"forward of {label!r} was given a NaN as {which(operands)}; called at {source_line()}")
+            raise NanError(f"forward of {label!r} made a NaN; called at {source_line()}")
+
+    def recorded(self, node: Any, operands: Sequence, result: Any) -> None:
+        node.line = source_line()
+        self.called(node.label, operands, node.statics, result)
+
+    def pulled(self, node: Any, y_bars: Sequence, x_bars: Sequence) -> None:
+        if bad(x_bars):
+            if bad(y_bars):
+                did = "was given a NaN cotangent"
+            else:
+                did = f"made a NaN in the cotangent of {which(x_bars)}"
+            line = node.line or "a line that was not watched"
+            raise NanError(f"backward of {node.label!r} {did}; its forward was called at {line}")
 
 
-def called(op: Any, operands: tuple, statics: dict, result) -> None:
-    """After an op on plain arrays."""
-    scope = SCOPE.get()
-    forward(f"{scope}/{op.name}" if scope else op.name, operands, result)
-
-
-def recorded(node: Any, operands: Sequence, result: Any) -> None:
-    """After an op that was recorded."""
-    node.line = source_line()
-    forward(node.label, operands, result)
-
-
-def pulled(node: Any, y_bars: Sequence, x_bars: Sequence) -> None:
-    """After the pullback of a node."""
-    if bad(x_bars):
-        if bad(y_bars):
-            did = "was given a NaN cotangent"
-        else:
-            did = f"made a NaN in the cotangent of {which(x_bars)}"
-        raise NanError(f"backward of {node.label!r} {did}; its forward was called at {node.line or 'a line that was not watched'}")
-
-
-NANS = Watcher(called, recorded, pulled)
-
-
-@contextlib.contextmanager
-def watched(by: Watcher | None) -> Iterator[None]:
-    """Show what runs inside the block to one watcher, or to none."""
-    global watcher
-    before = watcher
-    try:
-        watcher, op_module.inspect_call = by, by and by.called
-        yield
-    finally:
-        watcher, op_module.inspect_call = before, before and before.called
+def watching() -> bool:
+    return type(inspection.current) is Nans
 
 
 @contextlib.contextmanager
@@ -116,11 +70,5 @@ def debug_nans(on: bool = True) -> Iterator[None]:
     (nothing is donated); when its result holds a NaN, it is run again eagerly from them, and the first op that makes one is
     named. Slow: for looking.
     """
-    global watching
-    before = watching
-    with watched(NANS if on else None):
-        try:
-            watching = on
-            yield
-        finally:
-            watching = before
+    with inspecting(Nans() if on else None):
+        yield

@@ -19,7 +19,7 @@ from jax.core import Tracer
 from ..lib.errors import GraphError, OperandError
 from ..ops.op import OVERRIDES, Op
 from ..ops.rule import EPOCH, RULES, Aval, Rule, aval_of, is_float
-from . import debug
+from . import inspection
 from .methods import Methods
 from .rules import chosen
 from .scope import SCOPE, setting
@@ -245,8 +245,8 @@ def record(op: Op, operands: tuple, statics: dict):
         result = tuple([Tensor(v, node, i, level) if is_float(v) else v for i, v in enumerate(y)])
     else:
         result = Tensor(y, node, 0, level)
-    if debug.watcher is not None:
-        debug.watcher.recorded(node, values, result)
+    if inspection.current is not None:
+        inspection.current.recorded(node, values, result)
     return result
 
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from ..lib.gap import offs
 from .differences import Slopes
 
 Outcome = Literal["held", "failed", "noted", "not asked"]
@@ -36,16 +37,11 @@ def compared(check: str, names: Sequence[str], ours: Sequence, theirs: Sequence,
     for name, a, b in zip(names, ours, theirs):
         if a.shape != b.shape:
             return Line(check, "failed", f"{what}: {name} has shape {a.shape}, expected {b.shape}", where=name)
-        a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-        with np.errstate(all="ignore"):
-            off = np.abs(a - b)
-            off = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.where(np.isfinite(off), off, np.inf))
-            sizes = np.abs(b[np.isfinite(b)])
-            gap = float(np.linalg.norm(off.ravel()) / (np.linalg.norm(sizes) or 1.0)) if off.size else 0.0
+        off, gap = offs(a, b)
         if gap > worst:
             k = int(np.argmax(off))
             worst, where = gap, element(name, a.shape, k)
-            text = f", at {where}: {a.ravel()[k]:.10g}, expected {b.ravel()[k]:.10g}"
+            text = f", at {where}: {float(np.ravel(a)[k]):.10g}, expected {float(np.ravel(b)[k]):.10g}"
     if worst > limit:
         return Line(check, "failed", f"{what}: relative gap {worst:.1e} (limit {limit:.0e}){text}", worst, limit, where)
     return Line(check, "held", f"{what}: relative gap {worst:.0e} (limit {limit:.0e})", worst, limit)

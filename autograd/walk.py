@@ -19,9 +19,9 @@ from jax.core import Tracer
 
 from ..lib.errors import GraphError, RuleError, RuleOrderError
 from ..ops import add
-from . import debug
+from . import inspection
 from .graph import LEVELS, Node, Tensor, leaf, plain, recording, zeros
-from .scope import backward_scope, setting
+from .scope import SCOPE, backward_scope, setting
 
 FREED = object()  # stands in the residuals of a node that a backward() has consumed
 COLLECT: ContextVar[Any] = ContextVar("collector", default=None)  # called with each node and its cotangents
@@ -62,11 +62,7 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, f
         if slots is None:
             slots = bars[node] = [None] * len(node.avals)
             heapq.heappush(heap, (-node.order, node))
-        if slots[index] is None:
-            slots[index] = bar
-        else:
-            with backward_scope(node.scope):
-                slots[index] = add(slots[index], bar)
+        slots[index] = bar if slots[index] is None else summed(node, slots[index], bar)
 
     for output, seed in zip(outputs, seeds):
         if seed is not None:
@@ -86,14 +82,23 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, f
         if collect is not None:
             collect(node, y_bars)
         x_bars = pull(node, y_bars, fresh)
-        if debug.watcher is not None:
-            debug.watcher.pulled(node, y_bars, x_bars)
+        if inspection.current is not None:
+            inspection.current.pulled(node, y_bars, x_bars)
         for parent, x_bar in zip(node.parents, x_bars):
             if x_bar is not None:  # none for an operand without a parent
                 give(parent[0], parent[1], x_bar)
         if free:
             node.residuals, node.operands, node.parents, node.again = FREED, None, (), ()
     return end
+
+
+def summed(node: Node, a, b):
+    """Two cotangents of a node's output, in its scope. Who looks on is told whose they are."""
+    place = backward_scope(node.scope)
+    if inspection.current is not None:
+        place = setting(SCOPE, f"{node.label}/backward")
+    with place:
+        return add(a, b)
 
 
 def pull(node: Node, y_bars: list, fresh: dict[Node, Any]) -> Sequence:

@@ -24,7 +24,7 @@ REGISTRY: dict[str, "Op"] = {}
 FACES: dict[str, Face] = {}
 OVERRIDES: dict[type, Callable] = {}  # operand type -> what takes a call over that has one: apply(op, operands, statics)
 
-inspect_call: Callable | None = None  # called with an op, its plain operands, its statics and its value, while somebody watches
+inspect_call: Callable | None = None  # called with an op, its plain operands, its statics and its value: autograd/inspection.py
 
 
 class Op:

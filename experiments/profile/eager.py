@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import jax
 from jax.core import Tracer
 
-from ...autograd.debug import Watcher, watched
 from ...autograd.graph import plain
-from ...autograd.scope import SCOPE
+from ...autograd.inspection import Inspector, inspecting
 from ...autograd.walk import filled, residuals_of
+from ...ops.op import REGISTRY
 from .hlo import Cost, Program
 from .places import Place
 
@@ -29,28 +29,31 @@ class Run(NamedTuple):
     statics: dict[str, Any]
 
 
-def watching(look: Callable[[Place, Any, Callable[[], list[Run]]], None]) -> Watcher:
-    """A watcher of one step, in which all that comes after the first pullback belongs to the backward.
+Look = Callable[[Place, Any, Callable[[], list[Run]]], None]  # (where, the result, what tells the programs that made it)
 
-    look(where, result, runs): `runs()` tells the programs that were run for it."""
-    walks = False
 
-    def place(scope: str, name: str) -> Place:
-        inner, backward, _ = scope.rpartition("backward")  # of a sum of cotangents: `blocks.0/backward`
-        return Place(inner.rstrip("/") if backward else scope, name, "backward" if walks or backward else "forward")
+class Watch(Inspector):
+    """Shows one step to a `look`. All that comes after its first pullback belongs to the backward: a function that runs again, too."""
 
-    def called(op, operands: tuple, statics: dict, result) -> None:
-        look(place(SCOPE.get(), op.name), result, lambda: [Run(op.primal, operands, statics)])
+    def __init__(self, look: Look):
+        self.look, self.walks = look, False
 
-    def recorded(node, operands: Sequence, result) -> None:
-        look(place(node.scope, node.op.name), result, lambda: [Run(node.op.forward, tuple(operands), node.statics)])
+    def place(self, scope: str, name: str) -> Place:
+        return Place(scope, name, "backward" if self.walks else "forward")
 
-    def pulled(node, y_bars: Sequence, x_bars: Sequence) -> None:
-        nonlocal walks
-        walks = True
-        look(place(node.scope, node.op.name), x_bars, lambda: pullbacks(node, y_bars))
+    def called(self, label: str, operands: Sequence, statics: dict[str, Any], result: Any) -> None:
+        scope, _, name = label.rpartition("/")
+        if scope.endswith("/backward"):  # a sum of cotangents: SCOPE/OP/backward/add
+            scope = scope.removesuffix("/backward").rpartition("/")[0]
+        self.look(self.place(scope, name), result, lambda: [Run(REGISTRY[name].primal, tuple(operands), statics)])
 
-    return Watcher(called, recorded, pulled)
+    def recorded(self, node: Any, operands: Sequence, result: Any) -> None:
+        runs = lambda: [Run(node.op.forward, tuple(operands), node.statics)]
+        self.look(self.place(node.scope, node.op.name), result, runs)
+
+    def pulled(self, node: Any, y_bars: Sequence, x_bars: Sequence) -> None:
+        self.walks = True
+        self.look(self.place(node.scope, node.op.name), x_bars, lambda: pullbacks(node, y_bars))
 
 
 def pullbacks(node: Any, y_bars: Sequence) -> list[Run]:
@@ -80,7 +83,7 @@ def timed(step: Callable[[int], object], count: int) -> tuple[dict[Place, float]
 
     for i in range(count):
         last = time.perf_counter()
-        with watched(watching(mark)):
+        with inspecting(Watch(mark)):
             result = step(i)
         mark(UPDATE, result)
     return seconds, sum(seconds.values())
@@ -106,6 +109,6 @@ def costs(step: Callable[[int], object]) -> dict[Place, Cost]:
         for run in runs():
             found[place] = found.get(place, Cost()).plus(cost(run))
 
-    with watched(watching(look)):
+    with inspecting(Watch(look)):
         jax.block_until_ready(step(0))
     return found

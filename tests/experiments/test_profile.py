@@ -9,7 +9,7 @@ from jax.profiler import ProfileData
 
 import pullback as pb
 from pullback import ops
-from pullback.autograd.debug import watched
+from pullback.autograd.inspection import inspecting
 from pullback.experiments.cli import main
 from pullback.experiments.profile import eager
 from pullback.experiments.profile.flame import boxes
@@ -263,7 +263,7 @@ def test_what_runs_op_by_op_is_seen_with_its_direction():
     def loss(x):
         return ops.sum(ops.mul(pb.checkpoint(inner)(x), x))
 
-    with watched(eager.watching(look)):
+    with inspecting(eager.Watch(look)):
         pb.grad(loss)(jnp.ones(3))
         ops.clip(jnp.ones(3), min=0.5)
     assert [place for place in seen if place.op == "exp"] == [
