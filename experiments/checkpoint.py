@@ -176,15 +176,17 @@ def restore(checkpoint: Checkpoint, like: State) -> State:
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in wanted])
 
 
-def differences(came: Any, expected: Any, name: str = "", words: tuple[str, str] = ("is", "was")) -> list[str]:
-    """Each place where two records differ, in words."""
+def differences(
+    came: Any, expected: Any, name: str = "", words: tuple[str, str] = ("is", "was"), alone: tuple[str, str] = ("is new", "is gone")
+) -> list[str]:
+    """Each place where two records differ, in words. alone: of what only the first has, only the second."""
     if isinstance(came, dict) and isinstance(expected, dict):
         found = []
         for key in {**expected, **came}:
             inner = f"{name}.{key}" if name else str(key)
             if key not in came or key not in expected:
-                found.append(f"{inner} {'is new' if key in came else 'is gone'}")
+                found.append(f"{inner} {alone[key not in came]}")
             else:
-                found += differences(came[key], expected[key], inner, words)
+                found += differences(came[key], expected[key], inner, words, alone)
         return found
     return [] if came == expected else [f"{name} {words[0]} {came!r} and {words[1]} {expected!r}"]

@@ -172,6 +172,7 @@ COMMANDS = {
     "train": Command(train, "train a model: train [PRESET] [--steps N --model.layers 4 ...] [--out DIR]"),
     "resume": Command(later("resume"), "go on with a run that was stopped: resume RUN [--steps N]"),
     "verify": Command(later("verify"), "does a run come out the same again, to the bit: verify RUN [--interrupt 3,17]"),
+    "diff": Command(later("diff"), "where two runs or checkpoints first differ: diff A B"),
     "generate": Command(later("generate"), "write on from a prompt: generate RUN|DIR --prompt TEXT"),
     "eval": Command(later("evaluate"), "perplexity of a text: eval RUN|DIR FILE"),
     "check": Command(later("check"), "judge backward rules: check [OP|FILE.py:NAME ...]"),

@@ -125,13 +125,17 @@ def compared(wanted: dict[int, dict], came: dict[int, dict], notes: list[str]) -
     sums = 0
     for step, row in sorted(wanted.items()):
         other = came.get(step, {})
-        what = [name for name in row if name not in CLOCKS and not (name in other and alike(name, row, other))]
-        if what:
-            parts = row.get("checksum", {})
-            inner = [part for part in parts if parts[part] != other.get("checksum", {}).get(part)]
-            return Verdict(sums, step, [name for name in what if name != "checksum"] + inner, notes)
+        if what := unlike(row, other):
+            return Verdict(sums, step, what, notes)
         sums += "checksum" in row
     return Verdict(sums, None, [], notes)
+
+
+def unlike(row: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """The fields of a line, and the parts of its checksum, that another line does not have like that."""
+    what = [name for name in row if name not in CLOCKS and not (name in other and alike(name, row, other))]
+    parts = row["checksum"] if "checksum" in what else {}
+    return [name for name in what if name != "checksum"] + [part for part in parts if parts[part] != other.get("checksum", {}).get(part)]
 
 
 def alike(name: str, row: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """Gradients of a batch, a part of it at a time: the memory of a part, the numbers of the whole."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..autograd import scope
+from ..autograd.scan import traced
 from ..lib.errors import ConfigError
 from ..lib.precision import accumulator
 
@@ -45,9 +47,16 @@ def accumulate(f: Callable[..., tuple[Any, Any]], parts: int, *batch) -> Any:
         with scope("accumulate"):
             return jax.tree.map(jnp.add, so_far, terms), None
 
+    if not traced(divided):  # a compiled loop would be compiled anew for every call
+        part = lambda i: weighted(i, jax.tree.map(lambda x: x[i], divided))
+        return mean(*functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), map(part, range(parts))))
     like, weight = jax.eval_shape(weighted, 0, jax.tree.map(lambda x: x[0], divided))
     with scope("accumulate"):
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (like, weight))
     (total, whole), _ = jax.lax.scan(add, nothing, (jnp.arange(parts), divided))
+    return mean(total, whole)
+
+
+def mean(total: Any, weight) -> Any:
     with scope("accumulate"):
-        return jax.tree.map(lambda x: x / jnp.where(whole == 0, 1, whole).astype(x.dtype), total)
+        return jax.tree.map(lambda x: x / jnp.where(weight == 0, 1, weight).astype(x.dtype), total)

@@ -108,7 +108,7 @@ def compiled_profile(config: RunConfig, show: Progress) -> Profile:
 
 
 def eager_profile(config: RunConfig, show: Progress) -> Profile:
-    """With accumulation, of one of the parts: what makes a loop of them is compiled."""
+    """With accumulation, of one of the parts: what follows the first pullback counts as backward, or as update."""
     config = replace(config, batch=config.batch // config.accumulate, accumulate=1)
     step, state, batch = first(config)
     run = runner(step.f, state, batch, show, 2 * config.steps + WARM + 1)
