@@ -152,6 +152,10 @@ class Compiled:
             "(the optimiser, jax.numpy calls), or at what XLA reorders"
         )
 
+    def text(self, *args, **kwargs) -> str:
+        """What XLA made of the program for these arguments, instruction by instruction; compiled if it was not yet."""
+        return self.donating.lower(*args, **kwargs).compile().as_text() or ""
+
     def plan(self, *args, **kwargs) -> MemoryPlan:
         """The memory plan of the program for these arguments (arrays or their shapes), compiled if it was not yet."""
         traces = self.traces

@@ -38,7 +38,7 @@ def which(values) -> str:
 class Nans(Inspector):
     """Ops and pullbacks that run eagerly are checked; compiled steps too, and they donate nothing."""
 
-    def called(self, label: str, operands: Sequence, result: Any) -> None:
+    def called(self, label: str, operands: Sequence, statics: dict[str, Any], result: Any) -> None:
         if bad(result):
             if bad(operands):
                 raise NanError(f"forward of {label!r} was given a NaN as {which(operands)}; called at {source_line()}")
@@ -46,7 +46,7 @@ class Nans(Inspector):
 
     def recorded(self, node: Any, operands: Sequence, result: Any) -> None:
         node.line = source_line()
-        self.called(node.label, operands, result)
+        self.called(node.label, operands, node.statics, result)
 
     def pulled(self, node: Any, y_bars: Sequence, x_bars: Sequence) -> None:
         if bad(x_bars):

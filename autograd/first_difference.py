@@ -85,7 +85,7 @@ class Values(Inspector):
         self.counts[label] += 1
         return label if self.counts[label] == 1 else f"{label}#{self.counts[label]}"
 
-    def called(self, label: str, operands: Sequence, result: Any) -> None:
+    def called(self, label: str, operands: Sequence, statics: dict[str, Any], result: Any) -> None:
         if self.here(label):
             self.several(self.name(label), result, source_line())
 

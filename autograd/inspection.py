@@ -20,7 +20,7 @@ OTHERS = (os.path.dirname(jax.__file__) + os.sep, contextlib.__file__, functools
 class Inspector:
     """Is told of values after they were computed."""
 
-    def called(self, label: str, operands: tuple, result: Any) -> None:
+    def called(self, label: str, operands: tuple, statics: dict[str, Any], result: Any) -> None:
         """After an op on plain arrays. label: `scope/op`."""
 
     def recorded(self, node: Any, operands: Sequence, result: Any) -> None:
@@ -50,10 +50,10 @@ def begin(inspector: Inspector | None) -> None:
     current, op_module.inspect_call = inspector, called if inspector else None
 
 
-def called(op: Any, operands: tuple, result: Any) -> None:
+def called(op: Any, operands: tuple, statics: dict[str, Any], result: Any) -> None:
     scope = SCOPE.get()
     if current is not None:
-        current.called(f"{scope}/{op.name}" if scope else op.name, operands, result)
+        current.called(f"{scope}/{op.name}" if scope else op.name, operands, statics, result)
 
 
 def source_line() -> str:

@@ -93,10 +93,13 @@ def walk(outputs: Sequence[Tensor], seeds: Sequence, floor: float = -math.inf, f
 
 
 def summed(node: Node, a, b):
-    """Two cotangents of a node's output. Who looks on is told whose they are."""
-    if inspection.current is None:
-        return add(a, b)
-    with setting(SCOPE, f"{node.label}/backward"):
+    """Two cotangents of a node's output, in its scope. Who looks on is told whose they are."""
+    place: Any = nullcontext()
+    if inspection.current is not None:
+        place = setting(SCOPE, f"{node.label}/backward")
+    elif isinstance(plain(a), Tracer):
+        place = backward_scope(node.scope)
+    with place:
         return add(a, b)
 
 

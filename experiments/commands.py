@@ -19,7 +19,7 @@ from .machine import Machine, settle
 from .output import say, visible
 from .parsing import parse
 from .plot import MISSING, can_plot
-from .presets import preset
+from .presets import language_settings
 from .progress import progress
 from .small.config import SMALL, SmallConfig
 from .small.train import train as train_small
@@ -66,7 +66,7 @@ class Data:
 
 def train(argv: Sequence[str]) -> int:
     small, rest = small_preset(argv)
-    given: Any = parse(asking(SMALL[small]), rest, f"train {small}") if small else language_settings(argv)
+    given: Any = parse(asking(SMALL[small]), rest, f"train {small}") if small else language_settings(Train, argv, "train")
     settle(given.machine)
     return tell((train_small if small else train_run)(given.config, given.out, progress()), given.machine.json)
 
@@ -83,15 +83,6 @@ def tell(result: Result, as_json: bool) -> int:
         more = f"; go on with: pullback resume {result.folder}" if (result.folder / CHECKPOINTS).is_dir() else ""
         print(f"pullback: interrupted after {result.steps:,} of {result.config.steps:,} steps{more}", file=sys.stderr)
     return 130 if result.interrupted else 0
-
-
-def language_settings(argv: Sequence[str]) -> Train:
-    """Those of a preset, and what `argv` changes."""
-    named = argv[0] if argv and not argv[0].startswith("-") else Train().config.preset
-    given = parse(Train, argv, "train", Train(preset(named)))
-    if given.config.preset != named:  # it came after the options
-        given = parse(Train, argv, "train", Train(preset(given.config.preset)))
-    return given
 
 
 def small_preset(argv: Sequence[str]) -> tuple[str | None, Sequence[str]]:
@@ -186,6 +177,9 @@ COMMANDS = {
     "eval": Command(later("evaluate"), "perplexity of a text: eval RUN|DIR FILE"),
     "check": Command(later("check"), "judge backward rules: check [OP|FILE.py:NAME ...]"),
     "mutate": Command(later("mutate"), "plant mistakes and count the unnoticed: mutate [OP|walk|OPTIMISER ...]"),
+    "profile": Command(
+        later("profile.command"), "where the time of a step goes: profile [PRESET] [--eager --batch 4 ...] [--out FILE.png]"
+    ),
     "report": Command(later("report"), "a page of a run, or of several laid over each other: report RUN ..."),
     "runs": Command(later("runs"), "list runs and where they stand: runs [FOLDER]"),
     "data": Command(data, "fetch a named data set: data tinyshakespeare; make a token file: data prepare FILE... --tokenizer KIND"),

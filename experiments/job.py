@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from .. import nn
-from ..autograd import Compiled
+from ..autograd import Compiled, MemoryPlan
 from ..lib.corpora import read_corpus
 from ..lib.epochs import Epochs
 from ..lib.errors import ConfigError
@@ -74,28 +74,22 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
     training, held_back = split(text.tokens, context=config.window)
     stream = batches(config, training, text.ends)
 
-    blocks = 12 * config.model.layers * config.model.width**2  # their matrices; before a template of so many layers is made
-    demand_memory(16 * blocks, f"training {config.model.layers:,} layers of width {config.model.width:,}")
-    template = template_of(config)
-    parameters = nn.param_count(template)
-    least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
-    demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
+    parameters = demand_room(config)
     show.note(f"{config.preset}: {parameters:,} parameters, {len(training):,} tokens of {text.name}; compiling")
     told = options(config.reproducible)
     step, evaluate = training_step(config, told), validation(config, held_back, told)
     if begun:
         state = restore(begun.checkpoint, jax.eval_shape(lambda: first_state(config)))
     elif config.init_from is not None:
-        taken = take(config, nn.named_parameters(template), origin.tokeniser, show)
+        taken = take(config, nn.named_parameters(template_of(config)), origin.tokeniser, show)
         state = first_state(config, {**first_params(config), **taken.params})
     else:
         state = first_state(config, given and nn.named_parameters(given.model))
-    plan = step.plan(state, 0, *stream.at(0))
+    plan = planned(config, step, state, stream.at(0))
     if config.checksum_every:  # the small programs beside it, so that none is compiled while the run is timed
         sums.lower(state, stream.at(0)).compile()
     if config.saving:
         copied.lower(state).compile()
-    demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
     sizes = {name: getattr(plan, name) for name in ("arguments", "outputs", "aliased", "temp")}
     record = {
         "parameters": parameters,
@@ -108,6 +102,23 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
         **provenance(),
     }
     return Job(config, text.words, stream, step, evaluate, state, training[:1], record, origin)
+
+
+def demand_room(config: RunConfig) -> int:
+    """The number of parameters; ConfigError where their training, which has not begun, does not fit into the machine's memory."""
+    blocks = 12 * config.model.layers * config.model.width**2  # their matrices; before a template of so many layers is made
+    demand_memory(16 * blocks, f"training {config.model.layers:,} layers of width {config.model.width:,}")
+    parameters = nn.param_count(template_of(config))
+    least = 16 * parameters + 4 * config.tokens_per_step * config.model.width  # weight, gradient, two moments; one activation
+    demand_memory(least, f"training {parameters:,} parameters on {config.tokens_per_step:,} tokens a step")
+    return parameters
+
+
+def planned(config: RunConfig, step: Compiled, state: State, batch: tuple) -> MemoryPlan:
+    """What the step takes, which is compiled then; ConfigError where that is more than the machine has."""
+    plan = step.plan(state, 0, *batch)
+    demand_memory(plan.peak, f"a step of batch {config.batch} by context {config.window}")
+    return plan
 
 
 class Text(NamedTuple):

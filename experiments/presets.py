@@ -3,11 +3,14 @@
 These are the language models. The small presets have settings of their own: small/config.py.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..lib.errors import UnknownName, near
 from ..models.gpt2 import GPT2Config
 from .config import OptimiserConfig, RunConfig, ScheduleConfig
+from .parsing import parse
 from .small.config import SMALL
 
 BASELINE = RunConfig()
@@ -54,3 +57,14 @@ def preset(name: str) -> RunConfig:
     if name not in PRESETS:
         raise UnknownName(f"no preset {name!r}" + near(name, [*PRESETS, *SMALL]))
     return PRESETS[name]
+
+
+def language_settings(start: Callable[[RunConfig], Any], argv: Sequence[str], command: str) -> Any:
+    """`start(config)` of the preset that `argv` names, and what `argv` changes of it. It is a dataclass whose `config` that is."""
+    named = argv[0] if argv and not argv[0].startswith("-") else BASELINE.preset
+    default = start(preset(named))
+    given = parse(type(default), argv, command, default)
+    if given.config.preset != named:  # it came after the options
+        default = start(preset(given.config.preset))
+        given = parse(type(default), argv, command, default)
+    return given

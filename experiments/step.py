@@ -12,7 +12,7 @@ from jax import Array
 from jaxtyping import Float, Int
 
 from .. import nn, ops
-from ..autograd import Compiled, compile, keys, value_and_grad
+from ..autograd import Compiled, compile, keys, scope, value_and_grad
 from ..lib.errors import UnknownName, near
 from ..lib.tokens import windows
 from ..models.gpt2 import GPT2
@@ -111,6 +111,11 @@ def training_step(config: RunConfig, options: Mapping[str, Any] = MappingProxyTy
                 return value_and_grad(loss_of)(changing), targets.size if weights is None else jnp.sum(weights)
 
         loss, grads = nn.accumulate(of_part, config.accumulate, inputs, targets, weights)
+        with scope("update"):
+            return updated(state, number, changing, loss, grads)
+
+    def updated(state: State, number, changing: Params, loss, grads: Params) -> tuple[State, Measured]:
+        """What the gradients of `changing` make of the state."""
         done = number  # updates so far
         if state.scale is not None:
             (loss, grads), done = nn.unscaled((loss, grads), state.scale), number - state.scale.skipped

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..autograd import scope
 from ..autograd.scan import traced
 from ..lib.errors import ConfigError
 from ..lib.precision import accumulator
@@ -38,17 +39,24 @@ def accumulate(f: Callable[..., tuple[Any, Any]], parts: int, *batch) -> Any:
     def weighted(index, part):
         means, weight = f(index * size, *part)
         wide = lambda x: jnp.asarray(x, accumulator(jnp.result_type(x)))
-        return jax.tree.map(lambda m: wide(m) * wide(weight).astype(wide(m).dtype), means), wide(weight)
+        with scope("accumulate"):
+            return jax.tree.map(lambda m: wide(m) * wide(weight).astype(wide(m).dtype), means), wide(weight)
+
+    def add(so_far, part):
+        terms = weighted(*part)
+        with scope("accumulate"):
+            return jax.tree.map(jnp.add, so_far, terms), None
 
     if not traced(divided):  # a compiled loop would be compiled anew for every call
         part = lambda i: weighted(i, jax.tree.map(lambda x: x[i], divided))
         return mean(*functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), map(part, range(parts))))
-    add = lambda so_far, part: (jax.tree.map(jnp.add, so_far, weighted(*part)), None)
     like, weight = jax.eval_shape(weighted, 0, jax.tree.map(lambda x: x[0], divided))
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (like, weight))
+    with scope("accumulate"):
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (like, weight))
     (total, whole), _ = jax.lax.scan(add, nothing, (jnp.arange(parts), divided))
     return mean(total, whole)
 
 
 def mean(total: Any, weight) -> Any:
-    return jax.tree.map(lambda x: x / jnp.where(weight == 0, 1, weight).astype(x.dtype), total)
+    with scope("accumulate"):
+        return jax.tree.map(lambda x: x / jnp.where(weight == 0, 1, weight).astype(x.dtype), total)

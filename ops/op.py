@@ -24,7 +24,7 @@ REGISTRY: dict[str, "Op"] = {}
 FACES: dict[str, Face] = {}
 OVERRIDES: dict[type, Callable] = {}  # operand type -> what takes a call over that has one: apply(op, operands, statics)
 
-inspect_call: Callable | None = None  # called with an op, its plain operands and its value: autograd/inspection.py
+inspect_call: Callable | None = None  # called with an op, its plain operands, its statics and its value: autograd/inspection.py
 
 
 class Op:
@@ -70,7 +70,7 @@ class Op:
         except (TypeError, ValueError) as error:
             raise self.explain(operands, statics, error) from None if isinstance(error, OperandError) else error
         if inspect_call is not None:
-            inspect_call(self, operands, y)
+            inspect_call(self, operands, statics, y)
         return y
 
     def explain(self, operands: tuple, statics: dict, error: Exception) -> Exception:

@@ -3,19 +3,16 @@
 usage: python -m pullback.experiments.bench.ours_generate FOLDER
 """
 
-import statistics
-import time
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ... import nn
 from ...models import gpt2_weights
 from ...models.decoding import Decoder
 from ...models.sampling import Sampling
+from ..rates import read_rate
 from .rivals.writing import run
 
 
@@ -29,13 +26,7 @@ def write(decoder: Decoder, prompts: np.ndarray, tokens: int) -> np.ndarray:
 
 def bound(decoder: Decoder, decode_s: float) -> dict[str, Any]:
     """The share of a token's time that reading the weights once takes, at the best rate of a plain matrix-vector product."""
-    weight, x = decoder.model.reading, jnp.ones(decoder.config.width)
-    product, seconds = jax.jit(lambda w, x: w @ x), []
-    for _ in range(20):
-        began = time.perf_counter()
-        product(weight, x).block_until_ready()
-        seconds.append(time.perf_counter() - began)
-    rate = weight.nbytes / statistics.median(seconds[1:])
+    rate = read_rate(decoder.model.reading)
     read = sum(x.nbytes for name, x in nn.named_parameters(decoder.model).items() if name != "wpe.weight")
     return {"matvec_gb_s": rate / 1e9, "bandwidth_fraction": read / rate / decode_s}
 

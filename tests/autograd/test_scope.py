@@ -89,6 +89,18 @@ def test_names_in_xla_carry_the_scope_in_both_directions(loop):
     assert work and all("blocks" in name or "head" in name for name in work)
 
 
+def test_sums_of_cotangents_are_in_the_scope_of_what_they_reach():
+    """Of a value that is used twice, in the scope in which it was made."""
+
+    def loss(x):
+        with pb.scope("body"):
+            y = ops.exp(x)
+        return ops.sum(ops.mul(ops.sin(y), ops.cos(y)))
+
+    sums = {name for name in names_of(pb.grad(loss), X) if name.endswith("jit(add)/add")}
+    assert sums and all("body/backward" in name for name in sums), sums
+
+
 def test_eager_scopes_leave_no_name_behind():
     with pb.scope("a"):
         pb.grad(lambda x: ops.sum(ops.exp(x)))(X)

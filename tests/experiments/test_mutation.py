@@ -147,7 +147,7 @@ def test_the_walk_passes_its_table(explored, monkeypatch):
 @pytest.mark.parametrize(
     "old, new, by",
     [
-        ("bar if slots[index] is None else add(slots[index], bar)", "bar", "fan_out"),
+        ("bar if slots[index] is None else summed(node, slots[index], bar)", "bar", "fan_out"),
         ("-node.order", "node.order", None),
         ("node.order <= floor", "node.order < floor", None),
     ],
