@@ -67,6 +67,12 @@ class Notes:
 OPTIONS = {"cpu": {"xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting"}}
 
 
+def usual_options() -> dict[str, Any]:
+    """Those of the device that programs run on now."""
+    device = getattr(jax.config, "jax_default_device", None)
+    return OPTIONS.get(getattr(device, "platform", None) or jax.default_backend(), {})
+
+
 class Compiled:
     """A function as one XLA program. `plan(*args)` says what it costs; `traces` counts how often its Python has run."""
 
@@ -86,7 +92,7 @@ class Compiled:
     @functools.cached_property
     def donating(self):
         """The program; made at the first call, for only then is it certain which device JAX runs on."""
-        options = {**OPTIONS.get(jax.default_backend(), {}), **self.options}
+        options = {**usual_options(), **self.options}
         return jax.jit(self.program, donate_argnums=self.donate, static_argnames=self.static, compiler_options=options or None)
 
     def __get__(self, instance, owner=None) -> Any:

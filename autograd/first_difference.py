@@ -26,7 +26,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 from ..lib.errors import OperandError, UnknownName, near
 from ..lib.gap import Gap, gap, offs
 from ..ops.rule import is_float
-from .compile import OPTIONS, Compiled
+from .compile import Compiled, usual_options
 from .graph import Rerun, plain
 from .inspection import Inspector, inspecting, source_line
 from .scope import MACHINERY, SCOPE, setting
@@ -135,7 +135,7 @@ def computed(f: Callable, args: tuple, keep: Callable[[str, Any], Any]) -> Run:
             runs.append(eagerly(inside, args, lambda name, x: x))
         return list(runs[-1].values.values())
 
-    arrays = jax.jit(program, compiler_options=OPTIONS.get(jax.default_backend()))(*args)
+    arrays = jax.jit(program, compiler_options=usual_options())(*args)
     run = runs[-1]
     run.notes.append("a compiled program was run with all that it computes as outputs; XLA may fuse it otherwise when nobody looks")
     return run._replace(values={name: keep(name, x) for name, x in zip(run.values, arrays)})

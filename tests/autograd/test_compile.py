@@ -11,6 +11,7 @@ import pytest
 
 import pullback as pb
 from pullback import ops
+from pullback.autograd.compile import OPTIONS, usual_options
 from pullback.autograd.scope import SCOPE
 from pullback.lib.errors import GraphError
 from pullback.lib.precision import policy
@@ -356,3 +357,11 @@ def test_a_step_of_many_seeds_under_vmap():
     for i, lr in enumerate((0.1, 0.2, 0.5)):
         np.testing.assert_allclose(many[i], step(W, X, lr)[0], rtol=1e-5, atol=1e-6)
     assert values.shape == (3,)
+
+
+def test_the_options_are_those_of_the_device_that_was_chosen(monkeypatch):
+    """`--device cpu` on a machine whose first device is another."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert usual_options() == {}
+    with jax.default_device(jax.devices("cpu")[0]):
+        assert usual_options() == OPTIONS["cpu"]
