@@ -35,7 +35,7 @@ def provenance() -> dict[str, Any]:
 
 def rules() -> list[list]:
     """The backward rules that are chosen by `pb.rules` now, as JSON has them."""
-    return [[pattern, list(choice)] for pattern, choice in RULES.value]
+    return [[pattern, rule] for pattern, rule in RULES.value]
 
 
 def git(folder: Path) -> dict[str, Any] | None:

@@ -75,10 +75,10 @@ def finished(tiny, job, tmp_path_factory) -> Result:
 
 
 def once(make: Callable, made: dict) -> Callable:
-    """`make`, called once for the same numbers: those of a config, and of tokens if it is given any."""
+    """`make`, called once for the same numbers: those of a config, wherever its data are, and of tokens if it is given any."""
 
     def cached(config: RunConfig, *tokens):
-        key = make.__name__, json.dumps(kept_of(config)), *(x.tobytes() for x in tokens)
+        key = make.__name__, json.dumps(kept_of(config) | {"data": ""}), *(x.tobytes() for x in tokens)
         if key not in made:
             made[key] = make(config, *tokens)
         return made[key]

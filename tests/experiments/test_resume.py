@@ -2,15 +2,25 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 
+import jax
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
+import pullback as pb
+from pullback.experiments.checkpoint import FOLDER, MANIFEST, STATE, Origin, digest, write
+from pullback.experiments.job import kept_of, text_of
 from pullback.experiments.loop import train
 from pullback.experiments.progress import Silent
+from pullback.experiments.provenance import rules
 from pullback.experiments.resume import resume
-from pullback.experiments.run import load_run, occupied
+from pullback.experiments.run import begin, load_run, occupied
+from pullback.experiments.step import first_state
+from pullback.lib import tokenisers
 from pullback.lib.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -107,18 +117,93 @@ def test_more_steps_than_it_began_with(config, straight, rows, tmp_path):
         resume(tmp_path / "run")
 
 
-def changed(folder, **changes):
-    record = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(record | changes))
+def changed(file, **changes):
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-@pytest.mark.parametrize("changes, says", [(dict(seed=4, batch=4), ["config.batch is now 4 and was 8", "config.seed is now 4 and was 3"])])
-def test_another_config_is_refused(short, tmp_path, changes, says):
-    train(short, tmp_path / "run")
-    changed(tmp_path / "run", **changes)
+@pytest.fixture(scope="module")
+def ten(short, compiled_once, tmp_path_factory):
+    """Ten steps, with checkpoints of the fifth and the tenth."""
+    return train(replace(short, checkpoint_every=5), tmp_path_factory.mktemp("ten") / "run").folder
+
+
+@pytest.fixture
+def copy(ten, tmp_path):
+    return shutil.copytree(ten, tmp_path / "copy")
+
+
+def refused(folder, **changes) -> str:
     with pytest.raises(ConfigError) as caught:
-        resume(tmp_path / "run", steps=20)
-    assert all(text in str(caught.value) for text in says)
+        resume(folder, **changes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_another_config_is_refused(copy):
+    changed(copy / "config.json", seed=4, batch=4)
+    text = refused(copy, steps=20)
+    assert "config.batch is now 4 and was 8" in text and "config.seed is now 4 and was 3" in text
+
+
+def test_another_rule_set_is_refused(copy):
+    with pb.rules({"gelu": "straight_through"}):
+        assert "rules is now [['gelu', 'straight_through']] and was []" in refused(copy, steps=20)
+
+
+def test_a_flipped_bit_is_named_and_the_run_goes_on_from_the_checkpoint_before(ten, copy, rows):
+    class Notes(Silent):
+        def note(self, line):
+            said.append(line)
+
+    path, said = copy / FOLDER / "000010" / STATE, []
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    resume(copy, Notes())
+    assert said[0] == f"WARNING: {path} is damaged: its sha256 is not the one in {MANIFEST}; going back to the checkpoint before"
+    assert "going on from step 5" in said and rows(copy) == rows(ten) and path.read_bytes() == (ten / path.relative_to(copy)).read_bytes()
+
+
+def swapped(a: str, b: str):
+    return lambda arrays: arrays | {a: arrays[b], b: arrays[a]}
+
+
+def narrowed(name: str):
+    return lambda arrays: arrays | {name: arrays[name].astype(np.float16)}
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (swapped("params/wte.weight", "params/wpe.weight"), ["params/wte.weight is F32 of shape (16, 16), expected F32 of shape (30, 16)"]),
+        (narrowed("params/wte.weight"), ["params/wte.weight is F16 of shape", "expected F32 of shape"]),
+        (
+            lambda arrays: {name.replace("wte", "wxe"): x for name, x in arrays.items()},
+            ["lacks tensor 'params/wte.weight'", "unknown tensor 'optimiser/1/mu/wxe.weight'"],
+        ),
+    ],
+)
+def test_another_state_under_a_manifest_of_its_own_is_refused(copy, change, says):
+    """Somebody has made the sha256 good."""
+    folder = copy / FOLDER / "000010"
+    save_file(change(load_file(folder / STATE)), folder / STATE)
+    changed(folder / MANIFEST, files={STATE: digest(folder / STATE)})
+    text = refused(copy, steps=20)
+    assert all(part in text for part in says), text
+
+
+def test_twelve_layers_do_not_go_into_sixteen(short, tmp_path):
+    """The folder of a run of twelve; then its config says sixteen, and at last its manifest too."""
+    text = text_of(short)
+    of = lambda layers: replace(short, model=replace(short.model, layers=layers, vocab=text.words.vocabulary))
+    state = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(lambda: first_state(of(12))))
+    begin(tmp_path, of(12), text.words, {})
+    origin = Origin(kept_of(of(12)), text.sha256, tokenisers.digest(text.words), rules())
+    write(tmp_path / FOLDER / "000005", 5, state, None, origin)
+    begin(tmp_path, of(16), text.words, {})
+    assert refused(tmp_path).endswith(f"{tmp_path / FOLDER / '000005'}: config.model.layers is now 16 and was 12")
+    changed(tmp_path / FOLDER / "000005" / MANIFEST, config=kept_of(of(16)))
+    assert "lacks tensor 'params/blocks.12." in refused(tmp_path)
 
 
 def test_another_text_or_tokeniser_is_refused(short, corpus, tmp_path):
