@@ -17,7 +17,7 @@ from .resume import resume
 
 
 class Killer(Silent):
-    """Ends the process when the line of this step is written: the next step and the checkpoint before are at work then."""
+    """Ends the process when the line of this step is written, and its checkpoint not yet begun."""
 
     def __init__(self, step: int | None):
         self.step = step
@@ -39,5 +39,5 @@ def live(config: RunConfig, folder: Path, run: Path, kill: int | None) -> None:
 
 if __name__ == "__main__":
     task = json.load(sys.stdin)
-    settle(Machine())
+    settle(Machine(**task["machine"]))
     live(from_record(RunConfig, task["config"], "the task"), Path(task["folder"]), Path(task["run"]), task["kill"])

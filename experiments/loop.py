@@ -1,5 +1,6 @@
 """The training loop: batches in, numbers out, and everything that a run leaves behind."""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,6 +12,7 @@ import numpy as np
 
 from .. import nn
 from ..lib.atomic import write_text
+from ..lib.errors import PullbackError
 from ..lib.precision import precision
 from ..lib.prefetch import Batches, Prefetch
 from ..models.decoding import Decoder
@@ -124,20 +126,32 @@ class End(NamedTuple):
 def carry_out(job: Course, log: Log, saver: Saver | None = None, first: int = 0) -> End:
     """The steps of a job, with its metrics, its picture and its weights in the log's folder."""
     config, folder, began = job.config, log.folder, time.perf_counter()
+    close, picture = (
+        saver.close if saver else lambda: None,
+        partial(draw, log, f"{config.preset}, seed {config.seed}", job.record["loss_unit"]),
+    )
     log.show.start(config.steps, "step")
     try:
         state, done, interrupted = run(job, log, saver, first)
-    finally:
+    except BaseException:
         log.show.close()
-        if log.last and can_plot():
-            plot_loss(folder, f"{config.preset}, seed {config.seed}", job.record["loss_unit"])
-        if saver:
-            saver.close()
+        for last in (close, picture):
+            with contextlib.suppress(PullbackError):  # what ended the run is to be said, not what came of it
+                last()
+        raise
+    log.show.close()
+    close()
     seconds = time.perf_counter() - began
     whole = not any(x.is_deleted() for x in state.params.values())
     if whole:
         save_weights(folder, state.params)
+    picture()
     return End(state.params, whole, done, seconds, interrupted)
+
+
+def draw(log: Log, title: str, unit: str) -> None:
+    if log.path.is_file() and can_plot():
+        plot_loss(log.folder, title, unit)
 
 
 def run(job: Course, log: Log, saver: Saver | None = None, first: int = 0) -> tuple[State, int, bool]:

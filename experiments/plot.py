@@ -1,10 +1,10 @@
 """The loss curve of a run."""
 
 import importlib.util
-import json
 from pathlib import Path
 
 from ..lib.atomic import replacing
+from .columns import rows_of
 
 MISSING = "pictures were left out, since matplotlib is not installed: pip install 'pullback[plots]'"
 
@@ -17,7 +17,7 @@ def plot_loss(folder: Path, title: str, unit: str = "nats per token") -> None:
     """metrics.jsonl as loss.png: training loss as it came and smoothed, validation loss as points."""
     from matplotlib.figure import Figure  # without pyplot: no window, no state
 
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows = list(rows_of(folder / "metrics.jsonl"))
     losses = [(row["step"], row["loss"]) for row in rows if row["loss"] is not None]
     looked = [(row["step"], row["val_loss"]) for row in rows if row["val_loss"] is not None]
     figure = Figure(figsize=(8, 5), layout="constrained")

@@ -24,6 +24,8 @@ PROOFS = {  # name: a command of the shell whose last line of standard output sa
     "mutation": "pullback mutate --json",
     "verdict": "pullback bench verdict --json",
     "parity": "python -m pytest -q tests/parity",
+    "killed after every step": "PULLBACK_KILLS=200 python -m pytest -q -n auto tests/experiments/test_verify.py -k killed",
+    "killed at any instant": "PULLBACK_KILLS=200 python -m pytest -q -n 2 tests/experiments/test_kills.py",
     "headers": "PULLBACK_EXAMPLES=100000 python -m pytest -q tests/lib/test_tensors.py",
     "random operands": f"{DRAWN} tests/ops/test_drawn.py",
     "random operands of fused ops": f"{DRAWN} tests/ops/test_drawn_fused.py",

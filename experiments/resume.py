@@ -5,20 +5,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import tyro
 
 from ..lib.atomic import write_json
-from ..lib.errors import ConfigError
+from ..lib.errors import ConfigError, PullbackError
 from ..lib.precision import precision
-from .checkpoint import newest
+from ..lib.tensors import Tensors
+from .checkpoint import STATE, Checkpoint, newest
 from .commands import tell
-from .config import FREE, check, to_record
+from .config import FREE, RunConfig, check, to_record
 from .job import Begun, prepare
 from .kernels import doubts, kernels_of
 from .loop import Result, complete
 from .machine import Machine, settle
 from .metrics import Log
 from .parsing import parse
+from .plot import can_plot
 from .progress import Progress, Silent, progress
 from .provenance import changes as since
 from .provenance import last_leg, provenance, record_of, resumed
@@ -63,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def resume(path: str | Path, show: Progress | None = None, loose: bool = False, **changes: int) -> Result:
-    """The rest of a run, under `changes` of the settings in FREE.
+    """The rest of a run, under `changes` of the settings in FREE; of one that has done its steps, what it should have left.
 
     ConfigError where there is no whole checkpoint, nothing left to do, or where the data, the tokeniser, the rules or a setting is
     not what it was, each difference named; and, unless it is `loose`, where the code, a library or the machine is not.
@@ -74,7 +77,7 @@ def resume(path: str | Path, show: Progress | None = None, loose: bool = False, 
     folder = Path(path)
     with occupied(folder), precision(config.precision), kernels_of(folder):
         checkpoint = newest(folder, show.note)
-        if checkpoint.step >= config.steps:
+        if checkpoint.step > config.steps or checkpoint.step == config.steps and ended(folder, config, checkpoint):
             raise ConfigError(f"{folder} has done {checkpoint.step:,} of its {config.steps:,} steps; ask for more with --steps")
         record, now = record_of(folder), provenance()
         found = since(last_leg(record), now).deciding + (doubts(folder, reproducible=True) if config.reproducible else [])
@@ -90,3 +93,15 @@ def resume(path: str | Path, show: Progress | None = None, loose: bool = False, 
         log.resume(checkpoint.step)
         show.note(f"going on from step {checkpoint.step:,}")
         return complete(job, log, first=checkpoint.step)
+
+
+def ended(folder: Path, config: RunConfig, last: Checkpoint) -> bool:
+    """Is there all that a run leaves at its end? It may have been killed, or the disk full, after its last checkpoint."""
+    files = {"model.safetensors": True, "samples.txt": config.sample_tokens > 0, "loss.png": can_plot()}
+    if not all((folder / name).is_file() for name, due in files.items() if due):
+        return False
+    try:
+        weights, state = Tensors(folder / "model.safetensors"), Tensors(last.path / STATE)
+        return all(np.array_equal(weights[name], state[f"params/{name}"]) for name in weights.kinds)
+    except (PullbackError, KeyError):
+        return False

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
     given = parse(Verify, argv, "verify")
     settle(given.machine)
     kills = steps_of(given.interrupt)
-    verdict = verify(given.run, progress(), start=given.start, to=given.to, kills=kills)
+    verdict = verify(given.run, progress(), start=given.start, to=given.to, kills=kills, machine=given.machine)
     equal = verdict.step is None
     if given.machine.json:
         say(run=given.run, equal=equal, **verdict._asdict(), interrupted=kills)
@@ -84,9 +84,16 @@ def steps_of(text: str | None) -> list[int]:
 
 
 def verify(
-    run: str | Path, show: Progress | None = None, *, start: int | None = None, to: int | None = None, kills: Sequence[int] = ()
+    run: str | Path,
+    show: Progress | None = None,
+    *,
+    start: int | None = None,
+    to: int | None = None,
+    kills: Sequence[int] = (),
+    machine: Machine | None = None,
 ) -> Verdict:
-    """The run repeated in a folder that is gone afterwards, and compared line by line."""
+    """The run repeated in a folder that is gone afterwards, and compared line by line. machine: what processes that are to be killed
+    run on; this one runs on what it was given."""
     show, folder = show or Silent(), Path(run)
     config, _ = read_run(folder)
     rows = {row["step"]: row for row in rows_of(folder / "metrics.jsonl")}
@@ -94,15 +101,15 @@ def verify(
     wanted = {step: row for step, row in rows.items() if first < step <= last}
     if not any("checksum" in row for row in wanted.values()):
         raise ConfigError(f"{folder} has no checksum from step {first + 1:,} to {last:,}; its checksum_every is {config.checksum_every}")
-    if kills and not first < kills[-1] < last:
-        raise ConfigError(f"interrupt is {kills[-1]}; the repetition goes from step {first:,} to {last:,}")
+    if kills and not first < kills[0] <= kills[-1] <= last:
+        raise ConfigError(f"interrupt is {','.join(map(str, kills))}; the repetition goes from step {first:,} to {last:,}")
     again = check(replace(config, steps=last, sample_tokens=0, checkpoint_every=0))
     with tempfile.TemporaryDirectory() as place, kernels_of(folder):
         copy = Path(place) / "run"
         if start:
             copied(folder, copy, start)
         if kills:
-            lives(again, copy, folder, kills, show)
+            lives(again, copy, folder, kills, show, machine or Machine())
         elif start:
             resume(copy, show, loose=True, steps=last, sample_tokens=0, checkpoint_every=0)
         else:
@@ -161,12 +168,12 @@ def copied(run: Path, copy: Path, step: int) -> None:
             shutil.copy(run / name, copy / name)
 
 
-def lives(config: RunConfig, folder: Path, run: Path, kills: Sequence[int], show: Progress) -> None:
-    """The run in one process after the other: each but the last is killed after its step, while checkpoints are written."""
+def lives(config: RunConfig, folder: Path, run: Path, kills: Sequence[int], show: Progress, machine: Machine) -> None:
+    """The run in one process after the other: each but the last is killed after its step, with a checkpoint of the one before."""
     config = replace(config, checkpoint_every=1, log_every=1)
     for life, kill in enumerate([*kills, None]):
-        task = json.dumps({"config": to_record(config), "folder": str(folder), "run": str(run), "kill": kill})
-        ended = subprocess.run([sys.executable, "-m", f"{__package__}.life"], input=task, text=True, capture_output=True)
+        task = {"config": to_record(config), "folder": str(folder), "run": str(run), "kill": kill, "machine": asdict(machine)}
+        ended = subprocess.run([sys.executable, "-m", f"{__package__}.life"], input=json.dumps(task), text=True, capture_output=True)
         if ended.returncode != (0 if kill is None else -signal.SIGKILL):
             said = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
             raise ConfigError(f"the repetition ended by itself in life {life + 1}: {said[0]}")

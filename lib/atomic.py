@@ -69,6 +69,8 @@ def making(path: Path) -> Iterator[Path]:
                 shutil.rmtree(path)
             beside.rename(path)
             flush_folder(path.parent)
+        except ConfigError as error:  # of a file in it, which is to have its final name
+            raise ConfigError(str(error).replace(beside.name, path.name)) from error
         finally:
             shutil.rmtree(beside, ignore_errors=True)
     except OSError as error:

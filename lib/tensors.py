@@ -6,6 +6,8 @@ did not expect.
 """
 
 import contextlib
+import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,5 +104,10 @@ def write(path: Path, arrays: Mapping[str, Any], made_by: str) -> None:
     with replacing(path) as beside:
         beside.touch()
         mode = beside.stat().st_mode  # as for any other file; safetensors would let nobody else read it
-        safetensors.numpy.save_file({name: np.asarray(x, order="C") for name, x in arrays.items()}, beside, {"format": made_by})
+        try:
+            safetensors.numpy.save_file({name: np.asarray(x, order="C") for name, x in arrays.items()}, beside, {"format": made_by})
+        except safetensors.SafetensorError as error:  # its words for what the system refused
+            if found := re.search(r"\(os error (\d+)\)", str(error)):
+                raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+            raise
         beside.chmod(mode)

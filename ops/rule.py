@@ -18,7 +18,7 @@ from ..lib.errors import RuleError
 Contract = Literal["exact", "surrogate", "stochastic"]
 
 # Both are part of every jax.jit key, a user's own jit included, so no program outlives a change of rules.
-RULES = jax.make_user_context(())  # ((pattern, (rule, transform, ...)), ...), in order
+RULES = jax.make_user_context(())  # ((pattern, rule), ...), in order
 EPOCH = jax.make_user_context(0)  # counts redefinitions of ops and rules
 
 

@@ -13,7 +13,7 @@ from pullback.ops import rule
 
 # How many examples a hypothesis test draws: PULLBACK_EXAMPLES. The same ones every time, and as long as they take: a compile is
 # slow, not a hang.
-settings.register_profile("pullback", max_examples=int(os.environ.get("PULLBACK_EXAMPLES", 100)), deadline=None, derandomize=True)
+settings.register_profile("pullback", max_examples=int(os.environ.get("PULLBACK_EXAMPLES", 60)), deadline=None, derandomize=True)
 settings.load_profile("pullback")
 
 

@@ -1,4 +1,4 @@
-"""One tiny run that many tests look at, compiled once."""
+"""One tiny run that many tests look at, compiled once; and what tests that kill runs share."""
 
 import json
 from collections.abc import Callable
@@ -7,10 +7,14 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from pullback.experiments import job as jobs
 from pullback.experiments import loop
+from pullback.experiments.columns import rows_of
 from pullback.experiments.config import OptimiserConfig, RunConfig, ScheduleConfig, to_record
+from pullback.experiments.job import kept_of
 from pullback.experiments.loop import Job, Result, prepare
 from pullback.experiments.presets import preset
 from pullback.experiments.progress import Silent
@@ -69,6 +73,52 @@ def finished(tiny, job, tmp_path_factory) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "prepare", lambda config, show: job())
         return loop.train(tiny, tmp_path_factory.mktemp("runs") / "finished")
+
+
+def once(make: Callable, made: dict) -> Callable:
+    """`make`, called once for the same numbers: those of a config, wherever its data are, and of tokens if it is given any."""
+
+    def cached(config: RunConfig, *given):
+        key = make.__name__, json.dumps(kept_of(config) | {"data": ""}), *(x.tobytes() for x in given if isinstance(x, np.ndarray))
+        if key not in made:
+            made[key] = make(config, *given)
+        return made[key]
+
+    return cached
+
+
+@pytest.fixture(scope="session")
+def programs() -> dict:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def compiled_once(programs):
+    """Runs of one config share their programs; all else that a run does is done."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "training_step", once(jobs.training_step, programs))
+        patch.setattr(jobs, "validation", once(jobs.validation, programs))
+        yield
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("programs")
+
+
+@pytest.fixture
+def remembered(shelf, monkeypatch) -> None:
+    """Processes that a test starts find what such processes have compiled before. This process keeps out of it: what it is
+    compared with, it has compiled itself."""
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(shelf))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+@pytest.fixture(scope="session")
+def rows() -> Callable[[Path], list[dict]]:
+    """The lines of a run's metrics, without what a clock makes of them."""
+    return lambda folder: [{name: x for name, x in row.items() if name != "tokens_per_s"} for row in rows_of(folder / "metrics.jsonl")]
 
 
 PLAN = {"compile_seconds": 5.2, "peak_bytes": 5_000, "arguments": 3_000, "outputs": 2_500, "aliased": 2_000, "temp": 1_500}

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import pytest
 
 import pullback as pb
-from pullback.experiments import loop
 from pullback.experiments import replay as module
 from pullback.experiments.cli import main
 from pullback.experiments.diff import diff
 from pullback.experiments.loop import train
-from pullback.experiments.provenance import rules
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
 @pytest.fixture(scope="module")
@@ -22,25 +22,8 @@ def config(tiny):
     return replace(tiny, steps=10, checkpoint_every=4, checksum_every=1, log_every=1, sample_tokens=0, keep=5, schedule=schedule)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once():
-    """A step is compiled once for all that ask for it under the same settings and rules."""
-    made = {}
-
-    def prepare(config, show, begun=None, of=module.prepare):
-        job = of(config, show, begun)
-        key = {name: value for name, value in job.origin.config.items() if name not in ("data", "order")}
-        first = made.setdefault(json.dumps([key, rules()]), job)
-        return job._replace(step=first.step, evaluate=first.evaluate)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "prepare", prepare)
-        patch.setattr(module, "prepare", prepare)
-        yield
-
-
 @pytest.fixture(scope="module")
-def run(config, tmp_path_factory):
+def run(config, compiled_once, tmp_path_factory):
     return train(config, tmp_path_factory.mktemp("diff") / "run").folder
 
 

@@ -145,6 +145,20 @@ def test_headers_that_chance_has_changed(tmp_path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10  # KiB
 
 
+def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path):
+    """The library has an error of its own for what the system refuses."""
+    path, (soft, hard) = tmp_path / "x.safetensors", resource.getrlimit(resource.RLIMIT_FSIZE)
+    tensors.write(path, {"old": X}, "pt")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(ConfigError) as caught:
+            tensors.write(path, {"new": np.zeros(1000)}, "pt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(caught.value) == f"cannot write {path}: File too large"
+    assert list(tmp_path.iterdir()) == [path] and list(Tensors(path).kinds) == ["old"]
+
+
 def test_what_does_not_fit_is_listed_together():
     came = {"a": Kind("F32", (2,)), "b": Kind("F16", (3,)), "c": Kind("F32", (4,)), **{f"x{i}": Kind("F32", ()) for i in range(9)}}
     with pytest.raises(ConfigError) as caught:

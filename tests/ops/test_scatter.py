@@ -21,6 +21,28 @@ def test_traced_indices_write_like_those_of_numpy():
     np.testing.assert_array_equal(jax.jit(ops.index_add)(X, ids, y), right_add)
 
 
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_known_fault_a41_the_last_of_several_writers_stays(kind):
+    """Known fault A41: x[[0, 0]] = [5, 7] is 7, and 5 has no cotangent: op by op and compiled, on every device."""
+    try:
+        device = jax.devices(kind)[0]
+    except RuntimeError:
+        pytest.skip(f"no {kind} on this machine")
+
+    def walked(x, ids, y, z_bar):
+        z, pullback = pb.vjp(lambda x, y: ops.index_set(x, ids, y), x, y)
+        return z, *pullback(z_bar)
+
+    with jax.default_device(device):
+        x, z_bar, y = jnp.array([1.0, 2.0, 3.0]), jnp.array([10.0, 20.0, 30.0]), jnp.array([5.0, 7.0])
+        many, ys = jnp.zeros(5000, int), jnp.arange(5000.0)  # so many that a device has them written at once
+        for run in (walked, jax.jit(walked)):
+            z, x_bar, y_bar = run(x, jnp.array([0, 0]), y, z_bar)
+            assert (z.tolist(), x_bar.tolist(), y_bar.tolist()) == ([7.0, 2.0, 3.0], [0.0, 20.0, 30.0], [0.0, 10.0])
+            z, _, y_bar = run(x, many, ys, z_bar)
+            assert z[0] == 4999 and y_bar[-1] == 10 and not y_bar[:-1].any()
+
+
 def test_integers_stay_integers():
     x = np.arange(4, dtype=np.uint8)
     for y in (ops.index_set(x, [0, 0], np.array([7, 9], np.uint8)), ops.index_add(x, 0, 9), ops.index_fill(x, slice(1), 9)):
