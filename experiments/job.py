@@ -12,6 +12,7 @@ from jaxtyping import Int
 
 from .. import nn
 from ..autograd import Compiled, MemoryPlan
+from ..lib import starting
 from ..lib.corpora import read_corpus
 from ..lib.epochs import Epochs
 from ..lib.errors import ConfigError
@@ -101,6 +102,7 @@ def prepare(config: RunConfig, show: Progress, begun: Begun | None = None) -> Jo
         "step": {"compile_seconds": round(plan.compile_seconds, 3), "peak_bytes": plan.peak, **sizes, "residuals": plan.ledger},
         **provenance(),
     }
+    starting.heed()
     return Job(config, text.words, stream, step, evaluate, state, training[:1], record, origin)
 
 

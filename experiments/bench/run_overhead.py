@@ -22,14 +22,15 @@ from ..progress import Silent, progress
 from .harness import compared, show
 
 MODEL = GPT2Config(vocab=8192, context=64, layers=4, heads=6, width=384)  # 10.3 million parameters
-ARMS = {"neither": None, "checksum": "checksum_every", "checkpoint": "checkpoint_every"}  # the setting that is on
+ARMS = {"neither": {}, "checksum": {"checksum_every": 1}, "checkpoint": {"checkpoint_every": 0.5}}  # settings, in lengths of the run
 
 
 @dataclass(frozen=True)
 class Options:
     """Runs of `steps` steps of a model of ten million parameters, without either, with one checksum of the whole state, and with one
-    checkpoint, which is waited for to be on the disk. Shares: of the time without either; save_wait: of the time of a save, what the
-    step waits for it. One process, alternating, medians."""
+    checkpoint, which is written while the second half of the steps is at work; the one that every run makes at its end is begun, and
+    waited for outside the time. Shares: of the time without either; save_wait: of the time of a save, what the step waits for it.
+    One process, alternating, medians."""
 
     steps: int = 100
     rounds: int = 5
@@ -37,18 +38,19 @@ class Options:
 
 
 def took(job: Job, folder: Path, saves: bool) -> float:
-    """Seconds of all steps, the last of which has the checksum or the checkpoint."""
+    """Seconds of all steps."""
     state = jax.tree.map(lambda x: x.copy(), job.state)
     log = Log(folder, job.config.tokens_per_step, Silent())
     saver = Saver(folder, job.origin, keep=1) if saves else None
     jax.block_until_ready(state)
     began = time.perf_counter()
-    state, _, interrupted = run(job._replace(state=state, evaluate=lambda params, part=None: 0.0), log, saver)
     with contextlib.closing(saver) if saver else contextlib.nullcontext():
+        state, _, interrupted = run(job._replace(state=state, evaluate=lambda params, part=None: 0.0), log, saver)
         jax.block_until_ready(state)
+        seconds = time.perf_counter() - began
     if interrupted:
         raise KeyboardInterrupt
-    return time.perf_counter() - began
+    return seconds
 
 
 def waited(job: Job, folder: Path) -> tuple[float, float]:
@@ -68,8 +70,8 @@ def waited(job: Job, folder: Path) -> tuple[float, float]:
 
 def main(argv: Sequence[str]) -> int:
     options = parse(Options, argv, "bench run-overhead")
-    if options.steps < 1 or options.rounds < 1:
-        raise ConfigError("steps and rounds are counts; expected at least 1")
+    if options.steps < 2 or options.rounds < 1:
+        raise ConfigError(f"steps is {options.steps} and rounds {options.rounds}; expected at least 2 steps and 1 round")
     config = replace(preset("quick"), steps=options.steps, batch=4, tokeniser="bytes", log_every=options.steps, model=MODEL)
     bar = progress()
     job = prepare(replace(config, checksum_every=0, checkpoint_every=0), bar)
@@ -78,8 +80,8 @@ def main(argv: Sequence[str]) -> int:
     bar.start(options.rounds + 1, "round")
     try:
         for i in range(options.rounds + 1):  # the first warms up
-            for name, setting in ARMS.items():
-                config = replace(job.config, **({setting: options.steps} if setting else {}))
+            for name, settings in ARMS.items():
+                config = replace(job.config, **{setting: int(part * options.steps) for setting, part in settings.items()})
                 with tempfile.TemporaryDirectory() as folder:
                     times[name].append(took(job._replace(config=config), Path(folder), name == "checkpoint"))
             with tempfile.TemporaryDirectory() as folder:

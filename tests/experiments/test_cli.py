@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import shlex
@@ -12,7 +13,7 @@ import pytest
 
 from pullback.experiments import commands
 from pullback.experiments.cli import main
-from pullback.experiments.loop import Result
+from pullback.experiments.loop import Result, train
 from pullback.experiments.metrics import Metrics
 from pullback.experiments.output import visible
 from pullback.experiments.presets import preset
@@ -308,7 +309,7 @@ def test_ctrl_c_while_importing(by, tmp_path, monkeypatch):
 def test_ctrl_c_is_an_exception_again_once_all_is_imported():
     before = signal.signal(signal.SIGINT, starting.at_once)
     try:
-        assert main(["--help"]) == 0 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert main(["--help"]) == 0 and signal.getsignal(signal.SIGINT) is starting.interrupt
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -330,6 +331,16 @@ def test_ctrl_c_while_compiling(later, tmp_path):
     finally:
         process.kill()
     assert (process.returncode, err) == (130, "pullback: interrupted\n") and os.listdir() == []
+
+
+def test_a_ctrl_c_that_was_dropped_ends_the_preparation(tiny, tmp_path, monkeypatch):
+    """As Python drops one in a callback of the garbage collector: it is seen before anything is written."""
+    monkeypatch.setattr(starting, "came", False)
+    with contextlib.suppress(KeyboardInterrupt):
+        starting.interrupt(signal.SIGINT, None)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_train_from_outside_until_ctrl_c(tiny, corpus, tmp_path):
