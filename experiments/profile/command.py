@@ -83,8 +83,9 @@ def main(argv: Sequence[str]) -> int:
 
 def demanded(config: RunConfig, out: str | None) -> RunConfig:
     """The config of the step that is measured; ConfigError where that cannot be."""
-    if config.init is not None:
-        raise ConfigError("profile takes no --init: a step takes as long whatever the weights are; set the model's shape by --model.*")
+    if config.init is not None or config.init_from is not None:
+        option = "--init" if config.init is not None else "--init-from"
+        raise ConfigError(f"profile takes no {option}: a step takes as long whatever the weights are; set the model's shape by --model.*")
     if out is not None:
         demand_place(out, ".png")
         if not can_plot():

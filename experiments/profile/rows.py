@@ -55,7 +55,7 @@ class Profile(NamedTuple):
     @property
     def attributed(self) -> float:
         """The share of the step that has a place in the model or in the update."""
-        return sum(row.share for row in self.rows if row.place.direction != "other")
+        return 1 - sum(row.share for row in self.rows if row.place.direction == "other")  # never over 1 by rounding
 
 
 def summed(rows: Iterable[Row], place: Callable[[Place], Place] = lambda place: place) -> list[Row]:
