@@ -12,6 +12,11 @@ class Batches(Protocol):
     def at(self, step: int, /) -> Any: ...
 
 
+def on_device(batch: Any) -> Any:
+    """There, not on its way: the thread waits for that, and the step does not."""
+    return jax.block_until_ready(jax.device_put(batch))
+
+
 class Prefetch:
     """`depth` batches ahead of the step at work, from step `first` on.
 
@@ -24,10 +29,13 @@ class Prefetch:
     The thread is gone after `close`, and after this object or the program has ended: the batch at work is made to its end.
     """
 
-    def __init__(self, batches: Batches, first: int, put: Callable[[Any], Any] = jax.device_put, depth: int = 2):
+    def __init__(self, batches: Batches, first: int, put: Callable[[Any], Any] = on_device, depth: int = 2):
         self.batches, self.put, self.depth = batches, put, depth
         self.thread = ThreadPoolExecutor(1, "prefetch")
         self.ahead: deque[Future] = deque()
+        # A batch is let go two steps later, before the thread is woken. Whoever frees an array lets other threads run Python: freed
+        # by the caller, who is about to begin a step, it would have that step wait until the next batch is made.
+        self.taken: deque[Any] = deque(maxlen=2)
         self.begin(first)
 
     def begin(self, step: int) -> None:
@@ -47,8 +55,11 @@ class Prefetch:
             self.begin(step)
         future = self.ahead.popleft()
         self.next += 1
-        self.order(step + self.depth)  # before the wait, so that the thread has work
-        return future.result()
+        try:
+            self.taken.append(future.result())
+        finally:
+            self.order(step + self.depth)  # last, see `taken`
+        return self.taken[-1]
 
     def close(self) -> None:
         self.thread.shutdown(cancel_futures=True)

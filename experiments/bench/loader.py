@@ -49,7 +49,7 @@ def waited(job: Job, batches: Batches, first: int, steps: int) -> tuple[float, f
     started = time.perf_counter()
     for step in range(first, first + steps):
         asked = time.perf_counter()
-        batch = jax.block_until_ready(batches.at(step))
+        batch = batches.at(step)
         waits += time.perf_counter() - asked
         state, _ = job.step(state, step, *batch)
         jax.block_until_ready(state)

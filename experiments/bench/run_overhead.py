@@ -22,35 +22,36 @@ from ..progress import Silent, progress
 from .harness import compared, show
 
 MODEL = GPT2Config(vocab=8192, context=64, layers=4, heads=6, width=384)  # 10.3 million parameters
-ARMS = {"neither": {}, "checksum": {"checksum_every": 1}, "checkpoint": {"checkpoint_every": 0.5}}  # settings, in lengths of the run
+ARMS = ("neither", "checksum", "checkpoint")
+HALF = 10  # steps before and after
 
 
 @dataclass(frozen=True)
 class Options:
-    """Runs of `steps` steps of a model of ten million parameters, without either, with one checksum of the whole state, and with one
-    checkpoint, which is written while the second half of the steps is at work; the one that every run makes at its end is begun, and
-    waited for outside the time. Shares: of the time without either; save_wait: of the time of a save, what the step waits for it.
-    One process, alternating, medians."""
+    """Ten steps of a model of ten million parameters, then either nothing, or a checksum of the whole state, or a checkpoint, then ten
+    steps more, during which the checkpoint is written. extra_s: how much longer that took than with nothing in the same round, and
+    spread_s, half of what lies between the quartiles of that; share: extra_s in `every` steps; save_wait: of the time of a save,
+    what the step waits for it. One process, alternating, medians."""
 
-    steps: int = 100
-    rounds: int = 5
+    every: int = 100
+    rounds: int = 30
     json: bool = False
 
 
-def took(job: Job, folder: Path, saves: bool) -> float:
-    """Seconds of all steps."""
-    state = jax.tree.map(lambda x: x.copy(), job.state)
-    log = Log(folder, job.config.tokens_per_step, Silent())
-    saver = Saver(folder, job.origin, keep=1) if saves else None
-    jax.block_until_ready(state)
+def took(job: Job, folder: Path, arm: str) -> float:
+    """Seconds of all steps, and of the writing of a checkpoint, had it not ended before."""
+    job = job._replace(state=jax.block_until_ready(jax.tree.map(lambda x: x.copy(), job.state)), evaluate=lambda params, part=None: 0.0)
+    saver = Saver(folder, job.origin, keep=1)
+    first = job._replace(config=replace(job.config, checksum_every=HALF if arm == "checksum" else 0))
     began = time.perf_counter()
-    with contextlib.closing(saver) if saver else contextlib.nullcontext():
-        state, _, interrupted = run(job._replace(state=state, evaluate=lambda params, part=None: 0.0), log, saver)
+    with contextlib.closing(saver):
+        state, _, stopped = run(first, Log(folder, job.config.tokens_per_step, Silent()), saver if arm == "checkpoint" else None)
+        if not stopped:
+            state, _, stopped = run(job._replace(state=state), Log(folder, job.config.tokens_per_step, Silent()))
         jax.block_until_ready(state)
-        seconds = time.perf_counter() - began
-    if interrupted:
+    if stopped:
         raise KeyboardInterrupt
-    return seconds
+    return time.perf_counter() - began
 
 
 def waited(job: Job, folder: Path) -> tuple[float, float]:
@@ -70,34 +71,48 @@ def waited(job: Job, folder: Path) -> tuple[float, float]:
 
 def main(argv: Sequence[str]) -> int:
     options = parse(Options, argv, "bench run-overhead")
-    if options.steps < 2 or options.rounds < 1:
-        raise ConfigError(f"steps is {options.steps} and rounds {options.rounds}; expected at least 2 steps and 1 round")
-    config = replace(preset("quick"), steps=options.steps, batch=4, tokeniser="bytes", log_every=options.steps, model=MODEL)
+    if options.every < 1 or options.rounds < 1:
+        raise ConfigError(f"every is {options.every} and rounds {options.rounds}; expected at least 1")
+    config = replace(preset("quick"), steps=HALF, batch=4, tokeniser="bytes", log_every=HALF, checksum_every=0, model=MODEL)
     bar = progress()
-    job = prepare(replace(config, checksum_every=0, checkpoint_every=0), bar)
-    times: dict[str, list[float]] = {name: [] for name in ARMS}
+    job = prepare(config, bar)
+    times: dict[str, list[float]] = {arm: [] for arm in ARMS}
     waits: list[tuple[float, float]] = []
     bar.start(options.rounds + 1, "round")
     try:
         for i in range(options.rounds + 1):  # the first warms up
-            for name, settings in ARMS.items():
-                config = replace(job.config, **{setting: int(part * options.steps) for setting, part in settings.items()})
+            for arm in ARMS:
                 with tempfile.TemporaryDirectory() as folder:
-                    times[name].append(took(job._replace(config=config), Path(folder), name == "checkpoint"))
+                    times[arm].append(took(job, Path(folder), arm))
             with tempfile.TemporaryDirectory() as folder:
                 waits.append(waited(job, Path(folder)))
             bar.at(i + 1)
     finally:
         bar.close()
-    median = {name: statistics.median(seconds[1:]) for name, seconds in times.items()}
-    figures = {name: {"step_s": seconds / options.steps, "share": seconds / median["neither"] - 1} for name, seconds in median.items()}
+    figures = {arm: figures_of(seconds[1:], times["neither"][1:], options.every) for arm, seconds in times.items()}
     result = compared({"pullback": figures.pop("checkpoint"), **figures}, {"step": "step_s"})
     result["pullback"] |= {
         "save_s": statistics.median(whole for _, whole in waits[1:]),
         "save_wait": statistics.median(call / whole for call, whole in waits[1:]),
     }
-    columns = {"step ms": ("step_s", 1e3, ",.2f"), "share %": ("share", 100.0, ".2f"), "save s": ("save_s", 1.0, ".3f")}
-    columns["step waits, % of save"] = ("save_wait", 100.0, ".2f")
-    title = f"one checksum, or one checkpoint (pullback), in {options.steps} steps of {job.record['parameters']:,} parameters"
+    columns = {"step ms": ("step_s", 1e3, ",.2f"), "extra ms": ("extra_s", 1e3, ",.1f"), "+-": ("spread_s", 1e3, ",.1f")}
+    columns |= {
+        "share %": ("share", 100.0, ".2f"),
+        "save ms": ("save_s", 1e3, ",.1f"),
+        "step waits, % of save": ("save_wait", 100.0, ".2f"),
+    }
+    title = f"one checksum, or one checkpoint (pullback), in {options.every} steps of {job.record['parameters']:,} parameters"
     show(result, title, columns, options.json)
     return 0
+
+
+def figures_of(seconds: Sequence[float], without: Sequence[float], every: int) -> dict[str, float]:
+    extra = [took - other for took, other in zip(seconds, without, strict=True)]
+    low, _, high = statistics.quantiles(extra, n=4, method="inclusive") if len(extra) > 1 else extra * 3
+    usual, more = statistics.median(without), statistics.median(extra)
+    return {
+        "step_s": statistics.median(seconds) / (2 * HALF),
+        "extra_s": more,
+        "spread_s": (high - low) / 2,
+        "share": more / every / (usual / (2 * HALF)),
+    }

@@ -95,6 +95,7 @@ BAD = {
     "data set": (["data", "tinyshakespear"], "no data set 'tinyshakespear'; did you mean 'tinyshakespeare'?"),
     "no data set": (["data"], "there is no NAME"),
     "bench": (["bench", "gpt3-step"], "no bench 'gpt3-step'"),
+    "a bench of no rounds": (["bench", "run-overhead", "--rounds", "0"], "rounds 0; expected at least 1"),
     "time beyond the context": (["bench", "gpt2-step", "--time", "5000"], "time is 5000; the context of gpt2-124m is 1024"),
 }
 

@@ -89,6 +89,22 @@ def test_an_error_comes_at_its_step_with_its_cause():
         assert batches.at(3).tolist() == [3] and batches.at(4).tolist() == [4]  # it may be better the next time
 
 
+def test_errors_that_nobody_tries_again_leave_the_batches_ahead_in_order():
+    class Half(Loader):
+        def at(self, step):
+            self.fails_at, self.times = step, step % 2
+            return super().at(step)
+
+    with Prefetch(loader := Half(), 0, lambda x: x) as batches:
+        for step in range(8):
+            if step % 2:
+                with pytest.raises(ConfigError, match=f"^step {step} is damaged$"):
+                    batches.at(step)
+            else:
+                assert batches.at(step).tolist() == [step]
+        assert soon(lambda: loader.asked == list(range(10)))
+
+
 def test_an_error_of_the_device_is_raised_too():
     def full(batch):
         raise MemoryError("the device is full")
