@@ -8,7 +8,7 @@ STYLE = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;
 font-variant-numeric:tabular-nums;-webkit-text-size-adjust:100%}
-main{max-width:1120px;margin:0 auto;padding:40px 24px 72px}
+main{max-width:1180px;margin:0 auto;padding:40px 24px 72px}
 header{margin-bottom:28px}
 h1{font-size:30px;line-height:1.2;font-weight:650;letter-spacing:-.02em;margin:0;overflow-wrap:anywhere}
 h2{font-size:19px;font-weight:650;letter-spacing:-.01em;margin:0 0 12px}
@@ -66,7 +66,7 @@ font-size:12px;line-height:1.45;white-space:pre-line;visibility:hidden;pointer-e
 .scroll{overflow-x:auto;margin:10px 0;border:1px solid var(--line);border-radius:8px}
 #figures.scroll{margin-bottom:40px}
 table{border-collapse:collapse;width:100%;font-size:14px}
-th,td{text-align:left;vertical-align:top;padding:8px 12px;font-weight:400}
+th,td{text-align:left;vertical-align:top;padding:8px 10px;font-weight:400}
 .long{display:block;white-space:normal;min-width:220px;max-width:460px;overflow-wrap:anywhere}
 thead th{font-size:13px;color:var(--quiet);background:var(--soft);white-space:pre}
 tbody tr+tr>*{border-top:1px solid var(--line)}

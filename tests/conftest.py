@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import jax
@@ -36,9 +37,17 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_configure(config):
-    """The reason of a skip is always printed, as with `-rs`."""
+    """The reason of a skip is always printed, as with `-rs`. What one process of this session has compiled, the others, and those
+    that tests start, find on the disk."""
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # the first process, not one of several that it starts
+        folder = tempfile.TemporaryDirectory(prefix="programs-")
+        config.add_cleanup(folder.cleanup)
+        limits = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
+        for name, value in {"jax_compilation_cache_dir": folder.name, **limits}.items():
+            jax.config.update(name, value)
+            os.environ[name.upper()] = str(value)
 
 
 @pytest.fixture(scope="session")

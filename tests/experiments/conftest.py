@@ -108,11 +108,9 @@ def shelf(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def remembered(shelf, monkeypatch) -> None:
-    """Processes that a test starts find what such processes have compiled before. This process keeps out of it: what it is
+    """Processes that a test starts find what such processes have compiled before, and nothing that this one has: what they are
     compared with, it has compiled itself."""
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(shelf))
-    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
 @pytest.fixture(scope="session")
